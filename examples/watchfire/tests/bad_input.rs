@@ -165,9 +165,19 @@ fn malformed_task_files() {
     let malformed = list["malformed"].as_array().unwrap();
     assert_eq!(malformed.len(), 6, "{malformed:#?}");
     assert!(malformed.iter().any(|file| file["line"].is_number()));
-    let said = world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    let doctor = world.run(&root, ["doctor", "--json"]).code(3).json();
+    assert_eq!(doctor["work"]["malformed"].as_array().unwrap().len(), 6, "{doctor}");
+    // What nobody could run is no success.
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
     assert!(said.stdout.contains("1 merged"), "{}", said.stdout);
     assert!(said.stdout.contains("0004.yaml"), "{}", said.stdout);
+    let said = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).code(3).stdout;
+    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (last["good"].as_bool(), last["malformed"].as_array().map(Vec::len)),
+        (Some(false), Some(6)),
+        "{last}"
+    );
     let text = world.run(&root, ["task", "list"]).good().stdout;
     assert!(text.contains("Malformed (6)"), "{text}");
 }

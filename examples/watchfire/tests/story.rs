@@ -111,6 +111,10 @@ fn local_edits_hold_the_work() {
     assert!(said.stdout.contains("held"), "{}", said.stdout);
     assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "mine\n");
     assert_eq!(world.states(&root), [(1, "held".to_owned())]);
+    let doctor = world.run(&root, ["doctor", "--json"]);
+    let waiting = &doctor.json()["work"]["waiting"][0];
+    assert_eq!((&waiting["task"], &waiting["state"]), (&1.into(), &"held".into()), "{waiting}");
+    assert!(waiting["cure"].as_str().unwrap().contains("git stash"), "{waiting}");
     world.git(&root, &["checkout", "a.txt"]);
     world.run(&root, ["run", "all", "--no-sandbox"]);
     support::until("the held work is merged at the next start", || {

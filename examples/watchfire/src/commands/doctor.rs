@@ -5,6 +5,7 @@ mod disk;
 mod files;
 mod sandboxes;
 mod settings;
+mod work;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -37,6 +38,11 @@ pub(super) struct Section {
 }
 
 impl Section {
+    /// Returns the section for a folder that is not in a project.
+    fn empty(heading: &'static str) -> Self {
+        Self { heading, lines: Vec::new(), json: Value::Null }
+    }
+
     pub(super) fn is_well(&self) -> bool {
         self.lines.iter().all(|line| line.state != State::Bad)
     }
@@ -81,10 +87,10 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Ok(settings) => (settings, None),
         Err(error) => (Settings::default(), Some(error.report())),
     };
-    let (project, files) = match context.project().await {
-        Ok(open) => (open.project().await.ok(), files::look(&open.root).await),
+    let (project, files, work) = match context.project().await {
+        Ok(open) => (open.project().await.ok(), files::look(&open.root).await, work::look(&open).await),
         // Without a project the report is about the machine alone.
-        Err(_) => (None, files::none()),
+        Err(_) => (None, Section::empty("files"), Section::empty("work")),
     };
     // Tried anew, not remembered: the person may have just changed the system.
     let sandboxes = compose::sandboxes()?;
@@ -101,6 +107,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         trying.map_err(lost)?,
         disk.map_err(lost)?,
         files,
+        work,
         settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes),
     ];
     let is_well = sections.iter().all(Section::is_well);

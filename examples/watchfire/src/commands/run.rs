@@ -8,8 +8,8 @@ use serde_json::json;
 use watchfire_core::model::{BackendName, TaskNumber};
 use watchfire_core::orchestrator::{ProjectHandle, RunRequest, Spent, TaskInfo};
 use watchfire_core::sandbox::Enforcement;
-use watchfire_core::schedule::{Ending, LifeState, ResumeTarget, RunSummary};
-use watchfire_core::store::TaskQuery;
+use watchfire_core::schedule::{Ending, LifeState, Scope, ResumeTarget, RunSummary};
+use watchfire_core::store::{Malformed, TaskQuery};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
 use super::chat::{self, ChatArgs};
@@ -147,16 +147,16 @@ async fn carry_out(
     let Some(ended) = execute(context.out, &home, &root, request, word, waits, &interrupts).await? else {
         return Ok(Exit::Interrupted);
     };
-    let Ended { summary, tasks, spent } = ended;
+    let is_good = ended.is_good();
     if context.out.json {
-        context.out.line(json_summary(&summary, spent).to_string());
+        context.out.line(json_summary(&ended).to_string());
     } else {
-        context.out.raw(&text_summary(context.out, &summary, &tasks, spent));
+        context.out.raw(&text_summary(context.out, &ended));
     }
     // An interrupted run may have ended well for all that ran. The code still says that it was interrupted.
     Ok(if interrupts.happened() {
         Exit::Interrupted
-    } else if summary.is_good() {
+    } else if is_good {
         Exit::Good
     } else {
         Exit::NeedsPerson
@@ -183,9 +183,16 @@ pub(crate) struct Ended {
     pub(crate) summary: RunSummary,
     pub(crate) tasks: Vec<TaskInfo>,
     pub(crate) spent: Spent,
+    /// Task files that could not be read, where the run was for all tasks.
+    pub(crate) malformed: Vec<Malformed>,
 }
 
 impl Ended {
+    /// Returns true if nothing is left for a person to do. What nobody could run is no success.
+    fn is_good(&self) -> bool {
+        self.summary.is_good() && self.malformed.is_empty()
+    }
+
     /// Joins this end with the end of a later run. Of a task that was in both, the later ending counts.
     fn and_then(self, mut later: Self) -> Self {
         // `append` replaces equal keys by the later ones.
@@ -276,19 +283,26 @@ pub(crate) async fn follow(
     let titles = titles(&snapshot.tasks);
     // Subscribed before the run starts, so that its first changes are not missed.
     let changes = project.subscribe(Some(snapshot.opened)).await?.changes;
+    let is_general = !matches!(request.scope, Scope::Task(_));
     let run = project.run(request.with_size(progress::agent_size())).await?;
     let view = progress::view(out, titles)?;
     let (summary, spent) = progress::follow(&run, project, changes, interrupts, view).await?;
     // After the run: agents may have changed titles and states.
     let tasks = project.tasks(&TaskQuery::new()).await?;
-    Ok(Ended { summary: RunSummary::clone(&summary), tasks, spent })
+    let malformed = match is_general {
+        true => project.store().list(&TaskQuery::new()).await?.malformed,
+        false => Vec::new(),
+    };
+    Ok(Ended { summary: RunSummary::clone(&summary), tasks, spent, malformed })
 }
 
 fn titles(tasks: &[TaskInfo]) -> BTreeMap<TaskNumber, String> {
     tasks.iter().map(|info| (info.task.task_number, text::line(&info.task.title))).collect()
 }
 
-fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
+fn json_summary(ended: &Ended) -> serde_json::Value {
+    let Ended { summary, spent, malformed, .. } = ended;
+    let malformed: Vec<_> = malformed.iter().map(ToString::to_string).collect();
     let endings: Vec<_> = summary
         .endings
         .iter()
@@ -311,9 +325,9 @@ fn json_summary(summary: &RunSummary, spent: Spent) -> serde_json::Value {
     let waiting_for: Vec<_> =
         summary.open.iter().map(|(number, state)| waiting_for(*number, state)).collect();
     json!({
-        "schema": 1, "change": "summary", "good": summary.is_good(), "stopped": summary.stopped,
+        "schema": 1, "change": "summary", "good": ended.is_good(), "stopped": summary.stopped,
         "endings": endings, "open": open, "waiting": waiting, "waiting_for": waiting_for, "step": summary.step, "course": summary.course,
-        "spent": spent,
+        "malformed": malformed, "spent": spent,
     })
 }
 
@@ -330,12 +344,18 @@ fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
 }
 
 /// Returns the summary: a line for each task that a person should look at, and a line of counts.
-pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], spent: Spent) -> String {
+pub(crate) fn text_summary(out: Out, ended: &Ended) -> String {
+    let Ended { summary, tasks, spent, malformed } = ended;
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
     let course = &summary.course;
     let did_nothing = course.last.is_none() && course.left.is_empty() && summary.step.is_none();
-    if summary.endings.is_empty() && summary.waiting.is_empty() && summary.open.is_empty() && did_nothing {
+    if summary.endings.is_empty()
+        && summary.waiting.is_empty()
+        && summary.open.is_empty()
+        && did_nothing
+        && malformed.is_empty()
+    {
         let stopped = if summary.stopped { "stopped before anything ran" } else { "no task is ready" };
         return format!("{stopped}\n");
     }
@@ -376,6 +396,9 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
     }
     if let Some(ending) = course.last.as_ref().filter(|ending| !ending.is_good()) {
         lines.push(format!("{} generate: {}", out.style.red("✗"), text::line(&ending.to_string())));
+    }
+    for fault in malformed {
+        lines.push(format!("{} not run: {}", out.style.red("✗"), text::line(&fault.to_string())));
     }
     if let Some(state) = &summary.step {
         lines.push(format!("{} wildfire: {}", out.style.yellow("!"), text::line(&state.to_string())));
@@ -424,7 +447,7 @@ pub(crate) fn text_summary(out: Out, summary: &RunSummary, tasks: &[TaskInfo], s
 }
 
 /// Returns what a person may do about a task that waits for them.
-fn next_step_of(number: TaskNumber, state: &LifeState) -> Option<String> {
+pub(super) fn next_step_of(number: TaskNumber, state: &LifeState) -> Option<String> {
     match state {
         LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
         LifeState::Asking { .. } => Some(format!("watchfire answer {} \"…\"", number.value())),

@@ -2,17 +2,12 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use watchfire_core::model::Timestamp;
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::{Line, Section, State};
 use crate::commands::backup::WARNING;
-
-/// Returns the section for a folder that is not in a project.
-pub(super) fn none() -> Section {
-    Section { heading: "files", lines: Vec::new(), json: Value::Null }
-}
 
 pub(super) async fn look(root: &Path) -> Section {
     let saved = match GitWorkspace::open(root, GitOptions::default()) {
