@@ -251,8 +251,16 @@ async fn a_missing_agent_says_so() {
     let task = world.task("t", DONE).await;
     let patch = TaskPatch::new().with_agent(Some("codex".parse().unwrap()));
     world.project.store().update(task, patch, None, None).await.unwrap();
+    // Nothing could run: one error, before anything is claimed.
+    let before = world.read(task).await;
+    let error = world.project.run(RunRequest::all()).await.unwrap_err();
+    assert_eq!(error.code(), "unknown_backend");
+    assert_eq!(world.read(task).await, before);
+    // Beside a task that can run, its task fails alone.
+    let other = world.task("other", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
+    assert!(matches!(summary.endings[&other], Ending::Merged { .. }), "{summary:?}");
     let Ending::Error { code, message } = &summary.endings[&task] else { panic!("{summary:?}") };
     assert!(message.contains("codex") && message.contains("shell"), "{message}");
     assert_eq!(code, "unknown_backend");

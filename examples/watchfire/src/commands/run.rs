@@ -8,7 +8,7 @@ use serde_json::json;
 use watchfire_core::model::{BackendName, TaskNumber};
 use watchfire_core::orchestrator::{ProjectHandle, RunRequest, Spent, TaskInfo};
 use watchfire_core::sandbox::Enforcement;
-use watchfire_core::schedule::{Ending, LifeState, Scope, ResumeTarget, RunSummary};
+use watchfire_core::schedule::{Ending, LifeState, ResumeTarget, RunSummary, Scope};
 use watchfire_core::store::{Malformed, TaskQuery};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 

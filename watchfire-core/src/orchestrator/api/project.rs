@@ -140,15 +140,21 @@ impl ProjectHandle {
         Ok(Subscription { snapshot, expired: subscribed.expired, changes: subscribed.stream })
     }
 
-    /// Runs tasks. A draft that is asked for by its number becomes ready first.
+    /// Runs tasks. A draft that is asked for by its number becomes ready first. What no task could run without is looked for
+    /// before anything is claimed.
     ///
     /// # Errors
-    /// `not_found` for a task that does not exist or lies in the trash; `invalid_input` for one that is done.
+    /// `unknown_backend` or `program_missing` if no covered task has an agent that is there; errors of the sandbox and the
+    /// settings; `not_found` for a task that does not exist or lies in the trash; `invalid_input` for one that is done.
     pub async fn run(&self, request: RunRequest) -> Result<Run> {
         if let Scope::Task(number) = request.scope
             && !self.was_decided(request.command.as_ref()).await?
         {
             self.make_ready(number).await?;
+        }
+        // A repeated request gets its outcome, whatever is missing by now.
+        if !self.was_decided(request.command.as_ref()).await? {
+            effects::preflight(&self.0, &request.options, request.scope).await?;
         }
         // The run is decided by the tasks as they are now. A board that was outdated by an effect is read
         // again.

@@ -9,7 +9,7 @@ use super::files::{self, Documents};
 use super::policy::{PolicyParts, Scope, environment, session_variables};
 use super::progress;
 use super::resume::Kept;
-use crate::backend::{Backend, Launch, SessionContext};
+use crate::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
 use crate::model::{
     AgentSettings, Attempt, Mode, Phase, Project, SandboxSettings, SessionId, Settings, Task,
 };
@@ -71,6 +71,14 @@ pub(crate) enum Agent {
     MayBeMissing,
 }
 
+/// Returns the program of a backend. The error says how to install it.
+pub(crate) fn located(backend: &dyn Backend, search: &ProgramSearch) -> Result<LocatedProgram> {
+    backend.locate(search).map_err(|error| match backend.install_hint() {
+        Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
+        _ => error,
+    })
+}
+
 /// Inputs of a session's preparation.
 pub(crate) struct Preparation {
     pub(crate) shared: Arc<ProjectShared>,
@@ -106,17 +114,12 @@ impl Preparation {
         let documents = Documents { tasks: others, ..documents };
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
         // Before any folder is made, so that a missing program leaves nothing behind.
-        let program = match backend.locate(&inner.search(&agent)) {
+        let program = match located(&*backend, &inner.search(&agent)) {
             Ok(located) => located.program,
             Err(error) if needed == Agent::MayBeMissing && error.kind() == ErrorKind::ProgramMissing => {
                 PathBuf::from(backend.name())
             }
-            Err(error) => {
-                return Err(match backend.install_hint() {
-                    Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
-                    _ => error,
-                });
-            }
+            Err(error) => return Err(error),
         };
 
         let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);

@@ -43,7 +43,7 @@ struct Prepared {
 }
 
 /// Returns the backend of a session.
-fn chosen(
+pub(super) fn chosen(
     shared: &ProjectShared,
     options: &RunOptions,
     task: Option<&Task>,
@@ -324,7 +324,7 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
     Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file, restored })
 }
 
-fn time_limit(project: &Project) -> Result<Option<Duration>> {
+pub(super) fn time_limit(project: &Project) -> Result<Option<Duration>> {
     let limit = project.time_limit.as_deref().filter(|text| !text.trim().is_empty()).map(resolve::duration);
     limit.transpose().map_err(|error| error.with("file", "project.yaml").with("field", "time_limit"))
 }
