@@ -86,7 +86,9 @@ impl Line {
                 "--failed" => line.failed = true,
                 "--timeout" => {
                     let text = args.next().ok_or_else(usage)?;
-                    line.timeout = Some(resolve::duration(text)?);
+                    // Not to wait at all makes no sense for a time limit, which the other durations are.
+                    let is_zero = matches!(text.as_str(), "0" | "0s" | "0ms");
+                    line.timeout = Some(if is_zero { Duration::ZERO } else { resolve::duration(text)? });
                 }
                 // Everything after it is text, whatever it looks like.
                 "--" => line.words.extend(args.by_ref().cloned()),
@@ -190,6 +192,7 @@ mod tests {
             let words: Vec<_> = text.split(' ').map(str::to_owned).collect();
             Line::of(&words)
         };
+        assert_eq!(line("listen --timeout 0s").unwrap().timeout, Some(Duration::ZERO));
         let asked = line("ask 3 which port? --timeout 2m --json").unwrap();
         assert_eq!((asked.timeout, asked.json), (Some(Duration::from_secs(120)), true));
         assert_eq!(asked.text(2).unwrap(), "which port?");
