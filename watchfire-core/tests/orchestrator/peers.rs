@@ -366,7 +366,8 @@ async fn tools_are_served_over_mcp() {
 
 async fn its_prompt_names_its_commands() {
     let mut world = world("").await;
-    let script = "cp $SYSTEM_PROMPT prompt\ncommand -v watchfire-agent > path\nwatchfire-agent list > list\nwatchfire-agent finish";
+    let script = "cp $SYSTEM_PROMPT prompt\ncommand -v watchfire-agent > path\nwatchfire-agent list > list\n\
+                  watchfire-agent listen --timeout 0s > heard; echo $? >> heard\nwatchfire-agent finish";
     let task = world.task("reads", script).await;
     let _run = world.project.run(RunRequest::all()).await.unwrap();
     world.ended(task).await;
@@ -376,6 +377,7 @@ async fn its_prompt_names_its_commands() {
         "{prompt}"
     );
     assert!(prompt.contains(path.trim()) && !Path::new(path.trim()).starts_with(world.root()), "{path}");
+    assert_eq!(out(&world, task, "heard"), "0\n", "nothing is heard, and that is no error");
     assert_eq!(out(&world, task, "list"), "No other agent runs in this project.\n");
     world.orchestrator.shutdown().await;
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::ProjectHandle;
 use crate::inquiry::{Inquiry, Party};
 use crate::model::SessionId;
@@ -35,6 +37,12 @@ impl ProjectHandle {
     /// Those of the disk.
     pub async fn inquiries(&self) -> Result<Vec<Inquiry>> {
         self.shared().inquiries.with(|book| Ok(book.pending().cloned().collect())).await
+    }
+
+    /// Returns a channel that reports every change of an inquiry.
+    #[must_use]
+    pub fn inquiry_changes(&self) -> watch::Receiver<u64> {
+        self.shared().inquiries.changes()
     }
 
     /// Answers an inquiry in place of the session that was asked.
