@@ -330,6 +330,30 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_kept_until_it_has_its_reply() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        let outbox = folder.path().join("outbox");
+        let call = |id: &str| AgentCall::new(id, super::super::AgentAction::List);
+        for id in ["1", "2"] {
+            client::send(&outbox, &SpoolMessage::Call(call(id))).unwrap();
+        }
+        let taken = spool.take().unwrap().messages;
+        assert_eq!(taken, [SpoolMessage::Call(call("1")), SpoolMessage::Call(call("2"))]);
+        assert_eq!(spool.asked().unwrap(), taken, "for the next program");
+        spool.reply(&call("1"), &serde_json::json!({ "ok": true })).unwrap();
+        assert_eq!(spool.asked().unwrap(), taken[1..]);
+        // Killed between the two steps of a reply.
+        fs::write(folder.path().join("inbox/reply-2.json"), "{}").unwrap();
+        let again = Spool::open(folder.path(), SpoolLimits::default()).unwrap();
+        assert!(again.asked().unwrap().is_empty());
+        for n in 0..2 * REPLIES {
+            again.reply(&call(&format!("n{n}")), &Value::Null).unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path().join("inbox")).unwrap().count(), REPLIES);
+        assert!(folder.path().join(format!("inbox/reply-n{}.json", 2 * REPLIES - 1)).exists());
+    }
+
+    #[test]
     fn odd_things_are_neither_followed_nor_waited_for() {
         let (folder, spool) = spool(SpoolLimits { message_bytes: 1_000, ..SpoolLimits::default() });
         let outbox = folder.path().join("outbox");

@@ -1,6 +1,7 @@
 //! All inquiries of one project, and what may happen to them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::record::{Inquiry, InquiryState, Party};
 use crate::model::{SessionId, Timestamp};
@@ -12,6 +13,8 @@ pub(super) const LONGEST: usize = 256 << 10;
 const OPEN: usize = 32;
 /// Number of ended inquiries that are kept, so that late and second answers are told apart from unknown ones.
 const KEPT: usize = 512;
+/// Upper bound for their texts together, in bytes.
+const KEPT_BYTES: usize = 8 << 20;
 
 /// A request for an inquiry.
 #[derive(Clone, Debug)]
@@ -46,7 +49,8 @@ impl Item {
 /// The inquiries of a project.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
-    inquiries: BTreeMap<u64, Inquiry>,
+    /// Shared, so that a copy of the book costs little.
+    inquiries: BTreeMap<u64, Arc<Inquiry>>,
     /// Those that changed since the last [`take_changes`](Self::take_changes).
     changed: BTreeSet<u64>,
     /// Ids of those that were removed since then.
@@ -56,7 +60,7 @@ pub(crate) struct Book {
 impl Book {
     /// Makes a book of what was kept. Of two with one number, the later one stays.
     pub(super) fn of(kept: impl IntoIterator<Item = Inquiry>) -> Self {
-        let inquiries = kept.into_iter().map(|inquiry| (inquiry.number, inquiry)).collect();
+        let inquiries = kept.into_iter().map(|inquiry| (inquiry.number, Arc::new(inquiry))).collect();
         Self { inquiries, ..Self::default() }
     }
 
@@ -95,7 +99,7 @@ impl Book {
             shown: false,
             told: false,
         };
-        self.inquiries.insert(number, inquiry.clone());
+        self.inquiries.insert(number, Arc::new(inquiry.clone()));
         self.changed.insert(number);
         self.prune();
         Ok(inquiry)
@@ -103,7 +107,7 @@ impl Book {
 
     /// Returns the inquiry that an earlier take of this call has opened.
     pub(crate) fn of_call(&self, from: &Party, call: &str) -> Option<&Inquiry> {
-        self.inquiries.values().find(|it| it.call.as_deref() == Some(call) && it.from == *from)
+        self.all().find(|it| it.call.as_deref() == Some(call) && it.from == *from)
     }
 
     /// Answers an inquiry and returns it. The same answer again changes nothing.
@@ -149,7 +153,9 @@ impl Book {
 
     /// Puts a session that begins in the place of the one that had its task and alias before.
     pub(crate) fn began(&mut self, party: &Party) {
-        for (number, inquiry) in &mut self.inquiries {
+        let concerned = |it: &Arc<Inquiry>| it.from.goes_on_as(party) || it.to.goes_on_as(party);
+        for (number, inquiry) in self.inquiries.iter_mut().filter(|(_, it)| concerned(it)) {
+            let inquiry = Arc::make_mut(inquiry);
             for (side, seen) in
                 [(&mut inquiry.from, &mut inquiry.told), (&mut inquiry.to, &mut inquiry.shown)]
             {
@@ -182,7 +188,7 @@ impl Book {
     /// # Errors
     /// `not_found`.
     pub(crate) fn find(&self, id: &str) -> Result<&Inquiry> {
-        let found = self.inquiries.values().find(|inquiry| inquiry.id == id);
+        let found = self.all().find(|inquiry| inquiry.id == id);
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no such question").with("id", id))
     }
 
@@ -194,7 +200,7 @@ impl Book {
 
     /// Yields everything that a session has not been given, oldest first.
     pub(crate) fn items(&self, session: &SessionId, again: bool) -> impl Iterator<Item = Item> {
-        self.inquiries.values().filter_map(move |it| {
+        self.all().filter_map(move |it| {
             if it.is_pending() && it.to.session() == Some(session) && (again || !it.shown) {
                 return Some(Item::Question(it.clone()));
             }
@@ -205,12 +211,21 @@ impl Book {
 
     /// Yields the open inquiries, oldest first.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &Inquiry> {
-        self.inquiries.values().filter(|inquiry| inquiry.is_pending())
+        self.all().filter(|inquiry| inquiry.is_pending())
+    }
+
+    /// Returns true if the deadline of an open inquiry has passed.
+    pub(super) fn is_due(&self, now: &Timestamp) -> bool {
+        self.pending().any(|it| it.deadline <= *now)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Inquiry> {
+        self.inquiries.values().map(|inquiry| &**inquiry)
     }
 
     /// Notes that a session was given something.
     pub(crate) fn given(&mut self, item: &Item) {
-        let Some(inquiry) = self.inquiries.get_mut(&item.inquiry().number) else { return };
+        let Some(inquiry) = self.inquiries.get_mut(&item.inquiry().number).map(Arc::make_mut) else { return };
         let seen = match item {
             Item::Question(_) => &mut inquiry.shown,
             Item::End(_) => &mut inquiry.told,
@@ -223,13 +238,13 @@ impl Book {
     /// Takes the inquiries that changed, and the ids of those that were removed.
     pub(super) fn take_changes(&mut self) -> (Vec<Inquiry>, Vec<String>) {
         let changed = std::mem::take(&mut self.changed);
-        let changed = changed.iter().filter_map(|number| self.inquiries.get(number).cloned());
+        let changed = changed.iter().filter_map(|number| Some((**self.inquiries.get(number)?).clone()));
         (changed.collect(), std::mem::take(&mut self.removed))
     }
 
     fn set(&mut self, number: u64, state: InquiryState) {
         if let Some(inquiry) = self.inquiries.get_mut(&number) {
-            inquiry.state = state;
+            Arc::make_mut(inquiry).state = state;
             self.changed.insert(number);
         }
     }
@@ -253,11 +268,22 @@ impl Book {
     }
 
     fn prune(&mut self) {
-        let ended: Vec<u64> =
-            self.inquiries.values().filter(|it| !it.is_pending()).map(|it| it.number).collect();
-        for number in ended.iter().take(ended.len().saturating_sub(KEPT)) {
-            self.removed.extend(self.inquiries.remove(number).map(|inquiry| inquiry.id));
-            self.changed.remove(number);
+        let mut bytes = 0;
+        let (mut place, mut excess) = (0, Vec::new());
+        // Newest first.
+        for inquiry in self.all().collect::<Vec<_>>().into_iter().rev().filter(|it| !it.is_pending()) {
+            let answer = match &inquiry.state {
+                InquiryState::Answered { text, .. } => text.len(),
+                _ => 0,
+            };
+            (place, bytes) = (place + 1, bytes + inquiry.text.len() + answer);
+            if place > KEPT || bytes > KEPT_BYTES {
+                excess.push(inquiry.number);
+            }
+        }
+        for number in excess {
+            self.removed.extend(self.inquiries.remove(&number).map(|inquiry| inquiry.id.clone()));
+            self.changed.remove(&number);
         }
     }
 }

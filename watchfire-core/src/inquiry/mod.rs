@@ -16,7 +16,7 @@ mod record;
 mod room;
 
 #[cfg(feature = "yaml")]
-pub(crate) use book::{Ask, Book, Item};
+pub(crate) use book::{Ask, Item};
 pub use record::{Inquiry, InquiryState, Party};
 #[cfg(feature = "yaml")]
 pub(crate) use room::Room;

@@ -20,7 +20,10 @@ const ENDING: &str = "json";
 pub(crate) struct Room {
     folder: PathBuf,
     clock: Arc<dyn Clock>,
-    book: Mutex<Option<Book>>,
+    /// Held briefly; `None` until it was read.
+    book: Mutex<Option<Arc<Book>>>,
+    /// Held while files are written, which readers do not wait for.
+    writing: Mutex<()>,
     changed: watch::Sender<u64>,
     /// Number of calls that wait for something, by the name of it.
     awaited: Mutex<BTreeMap<String, usize>>,
@@ -32,12 +35,13 @@ impl Room {
             folder,
             clock,
             book: Mutex::default(),
+            writing: Mutex::default(),
             changed: watch::Sender::new(0),
             awaited: Mutex::default(),
         }
     }
 
-    /// Reads or changes the book. What it changes is on disk when this returns; after an error nothing has changed.
+    /// Changes the book. What it changes is on disk when this returns; after an error nothing has changed.
     ///
     /// # Errors
     /// Those of `act` and of the disk.
@@ -62,10 +66,29 @@ impl Room {
         .await
     }
 
+    /// Returns the book as it is now, with what is due expired. Waits for no disk where it was read and nothing is due.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) async fn book(self: &Arc<Self>) -> Result<Arc<Book>> {
+        let known = self.known().filter(|book| !book.is_due(&self.clock.now()));
+        match known {
+            Some(book) => Ok(book),
+            None => {
+                self.note(|_| {}).await?;
+                self.known().ok_or_else(|| Error::new(ErrorKind::Internal, "no inquiries were read"))
+            }
+        }
+    }
+
+    fn known(&self) -> Option<Arc<Book>> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn change<T>(&self, act: impl FnOnce(&mut Book) -> Result<T>) -> Result<T> {
-        let mut kept = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut book = match &*kept {
-            Some(book) => book.clone(),
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = match self.known() {
+            Some(book) => Book::clone(&book),
             None => self.read()?,
         };
         book.expire(&self.clock.now());
@@ -81,8 +104,7 @@ impl Room {
             // Read again, it would be removed again.
             let _ = std::fs::remove_file(self.path(id));
         }
-        *kept = Some(book);
-        drop(kept);
+        *self.book.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(book));
         if !changed.is_empty() {
             self.changed.send_modify(|count| *count += 1);
         }

@@ -117,6 +117,20 @@ fn the_same_call_makes_one_inquiry_and_a_flood_is_bounded() {
     assert!(changed.len() <= KEPT + OPEN + 1 && removed.len() >= 50, "{} {}", changed.len(), removed.len());
 }
 
+#[test]
+fn what_has_ended_is_bounded_by_its_size_too() {
+    let [a, b] = [1, 2].map(|task| party(task, 1));
+    let mut book = Book::default();
+    let long = "x".repeat(LONGEST);
+    for _ in 0..60 {
+        let id = book.ask(&at(0), ask(&a, &b, &long)).unwrap().id;
+        book.answer(&b, &id, &long).unwrap();
+    }
+    let kept: usize = book.all().map(|it| it.text.len()).sum();
+    assert!(kept <= KEPT_BYTES, "{kept}");
+    assert!(book.find("q60-0000").is_ok() && book.find("q1-0000").is_err());
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Ask(u32, u32),

@@ -36,7 +36,7 @@ impl ProjectHandle {
     /// # Errors
     /// Those of the disk.
     pub async fn inquiries(&self) -> Result<Vec<Inquiry>> {
-        self.shared().inquiries.with(|book| Ok(book.pending().cloned().collect())).await
+        Ok(self.shared().inquiries.book().await?.pending().cloned().collect())
     }
 
     /// Returns a channel that reports every change of an inquiry.

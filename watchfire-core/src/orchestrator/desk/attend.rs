@@ -76,19 +76,18 @@ async fn gives(shared: &Arc<ProjectShared>, session: &Session) -> Result<std::co
 
 /// Returns what the session is to be given next, and the deadline of the first inquiry that it waits for.
 async fn next(shared: &Arc<ProjectShared>, session: &Session) -> Result<(Option<Item>, Option<Timestamp>)> {
-    let room = &shared.inquiries;
-    let (id, given_by_calls) = (session.info().id.clone(), Arc::clone(room));
-    let reaches = session.takes_texts() && !room.is_awaited(&listening(&id));
-    room.with(move |book| {
-        let own = book.pending().filter(|it| it.from.session() == Some(&id));
-        let deadline = own.map(|it| it.deadline.clone()).min();
-        // The end of what it asked is given by its own call, where one waits for it.
-        let by_a_call = |item: &Item| match item {
-            Item::Question(_) => false,
-            Item::End(inquiry) => given_by_calls.is_awaited(&waiting(&inquiry.id)),
-        };
-        let item = book.items(&id, false).find(|item| reaches && !by_a_call(item));
-        Ok((item, deadline))
-    })
-    .await
+    let (room, id) = (&shared.inquiries, &session.info().id);
+    let book = room.book().await?;
+    let own = book.pending().filter(|it| it.from.session() == Some(id));
+    let deadline = own.map(|it| it.deadline.clone()).min();
+    if !session.takes_texts() || room.is_awaited(&listening(id)) {
+        return Ok((None, deadline));
+    }
+    // The end of what it asked is given by its own call, where one waits for it.
+    let by_a_call = |item: &Item| match item {
+        Item::Question(_) => false,
+        Item::End(inquiry) => room.is_awaited(&waiting(&inquiry.id)),
+    };
+    let item = book.items(id, false).find(|item| !by_a_call(item));
+    Ok((item, deadline))
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::peers::{ask, find, party};
 use super::wait::{end_of, until};
 use crate::endpoint::{AgentAction, AgentCall};
-use crate::inquiry::{Book, Inquiry, InquiryState, Item};
+use crate::inquiry::{Inquiry, InquiryState, Item};
 use crate::model::{AgentsMay, SessionId};
 use crate::orchestrator::shared::{Names, ProjectShared};
 use crate::session::{Desk, Session};
@@ -92,15 +92,10 @@ impl ProjectDesk {
     }
 
     async fn await_end(&self, session: &Session, id: &str, wait: Duration) -> Result<Option<Value>> {
-        let (me, wanted) = (party(session), id.to_owned());
-        let own = move |book: &mut Book| {
-            let inquiry = book.find(&wanted)?.clone();
-            match inquiry.from == me {
-                true => Ok(inquiry),
-                false => Err(Error::new(ErrorKind::Unauthorized, "another asked this").with("id", wanted)),
-            }
-        };
-        let asked = self.shared.inquiries.with(own).await?;
+        let asked = self.shared.inquiries.book().await?.find(id)?.clone();
+        if asked.from != party(session) {
+            return Err(Error::new(ErrorKind::Unauthorized, "another asked this").with("id", id));
+        }
         let awaiting = self.shared.inquiries.awaiting(waiting(id));
         let inquiry = tokio::select! {
             inquiry = end_of(&self.shared, id) => inquiry?,
@@ -124,16 +119,13 @@ impl ProjectDesk {
         let mut changes = room.changes();
         let heard = loop {
             changes.borrow_and_update();
-            let id = session.info().id.clone();
-            let found = room.with(move |book| {
-                let next = book.next(&id, true);
-                next.iter().for_each(|item| book.given(item));
-                Ok(next)
-            });
-            match found.await? {
-                Some(Item::Question(inquiry)) => break question(&inquiry),
-                Some(Item::End(inquiry)) => break end(&inquiry),
-                None => {}
+            if let Some(item) = room.book().await?.next(&session.info().id, true) {
+                let heard = match &item {
+                    Item::Question(inquiry) => question(inquiry),
+                    Item::End(inquiry) => end(inquiry),
+                };
+                room.note(move |book| book.given(&item)).await?;
+                break heard;
             }
             tokio::select! {
                 _ = changes.changed() => {}

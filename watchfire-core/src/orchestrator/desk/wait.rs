@@ -27,9 +27,7 @@ pub(crate) async fn end_of(shared: &Arc<ProjectShared>, id: &str) -> Result<Inqu
     let mut changes = shared.inquiries.changes();
     loop {
         changes.borrow_and_update();
-        let id = id.to_owned();
-        // Expires what is due.
-        let inquiry = shared.inquiries.with(move |book| book.find(&id).cloned()).await?;
+        let inquiry = shared.inquiries.book().await?.find(id)?.clone();
         if !inquiry.is_pending() {
             return Ok(inquiry);
         }
