@@ -128,3 +128,17 @@ pub enum InquiryState {
     /// The session that asked has ended.
     Withdrawn,
 }
+
+impl InquiryState {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Answered { .. } => "answered",
+            Self::Expired => "expired",
+            Self::TargetOff => "target_off",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use watchfire_core::inquiry::{Inquiry, InquiryState};
 use watchfire_core::model::TaskNumber;
+use watchfire_core::observe::{Include, WatchRequest};
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::schedule::{Ending, LifeState};
 
@@ -223,6 +224,12 @@ async fn an_idle_agent_is_given_the_question() {
     assert_eq!(open.to.task(), Some(asked));
     let answered = world.project.answer_inquiry(&open.id, "port 80").await.unwrap();
     assert_eq!(answered.state, InquiryState::Answered { text: "port 80".into(), by_person: true });
+    let asking = world.project.sessions().into_iter().find(|it| it.info().task == Some(asker));
+    let request = WatchRequest::default().with_include([Include::Events]);
+    let told = asking.unwrap().log().snapshot(&request).unwrap().events;
+    let told = told.iter().find(|event| event.kind == "inquiry").expect("the log tells of it");
+    let fields = serde_json::to_string(&told.fields).unwrap();
+    assert!(fields.contains(&open.id) && !fields.contains("which port"), "and not its words: {fields}");
     world.ended(asker).await;
     assert!(out(&world, asker, "answer").starts_with("The person answered your question"));
     world.orchestrator.shutdown().await;

@@ -1,6 +1,8 @@
 //! What a session is given of inquiries while it runs.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::calls::{listening, waiting};
 use super::peers::party;
@@ -12,15 +14,15 @@ use crate::schedule::StopReason;
 use crate::session::{Cause, Session};
 use crate::{Result, prompt};
 
+/// Pause after trouble of the disk.
+const AGAIN: Duration = Duration::from_secs(30);
+
 /// Gives a session what it is asked, and how its own inquiries ended, by its queue of texts; once it has ended, ends what it was
 /// asked. A session that is suspended or left to its host is only away.
 pub(crate) async fn attend(shared: Arc<ProjectShared>, session: Session) {
     let ended = tokio::select! {
         ended = session.ended() => ended,
-        error = give(&shared, &session) => {
-            session.remark(format!("giving the agent what others say: {}", error.report()));
-            session.ended().await
-        }
+        never = keep_giving(&shared, &session) => match never {},
     };
     if matches!(ended.cause, Cause::Stopped(StopReason::Suspended | StopReason::Detached)) {
         return;
@@ -30,15 +32,24 @@ pub(crate) async fn attend(shared: Arc<ProjectShared>, session: Session) {
     let _ = shared.inquiries.note(move |book| book.ended(&id)).await;
 }
 
-/// Returns with an error only.
-async fn give(shared: &Arc<ProjectShared>, session: &Session) -> crate::Error {
-    match gives(shared, session).await {
-        Ok(never) => match never {},
-        Err(error) => error,
+/// Gives, and after trouble of the disk tries again.
+async fn keep_giving(shared: &Arc<ProjectShared>, session: &Session) -> Infallible {
+    let clock = &shared.inner.clock;
+    let mut told = false;
+    loop {
+        match give(shared, session).await {
+            Ok(never) => match never {},
+            // Told once: a disk may be full for long.
+            Err(error) if !std::mem::replace(&mut told, true) => {
+                session.remark(format!("giving the agent what others say: {}", error.report()));
+            }
+            Err(_) => {}
+        }
+        clock.sleep_until(clock.boot_time() + AGAIN).await;
     }
 }
 
-async fn gives(shared: &Arc<ProjectShared>, session: &Session) -> Result<std::convert::Infallible> {
+async fn give(shared: &Arc<ProjectShared>, session: &Session) -> Result<Infallible> {
     let room = &shared.inquiries;
     let me = party(session);
     room.note(move |book| book.began(&me)).await?;
@@ -60,7 +71,10 @@ async fn gives(shared: &Arc<ProjectShared>, session: &Session) -> Result<std::co
         }
         let text = match &item {
             Item::Question(inquiry) => prompt::asked(inquiry),
-            Item::End(inquiry) => prompt::ended(inquiry),
+            Item::End(inquiry) => {
+                session.record_inquiry(inquiry);
+                prompt::ended(inquiry)
+            }
         };
         if let Err(error) = session.send(text).await {
             if session.has_ended() {

@@ -103,6 +103,7 @@ impl ProjectDesk {
             _ = session.ended() => return Ok(None),
         };
         if !inquiry.is_pending() {
+            session.record_inquiry(&inquiry);
             let item = Item::End(inquiry.clone());
             // Before the wait is over: what is not noted as given would be typed as well.
             self.shared.inquiries.note(move |book| book.given(&item)).await?;
@@ -122,7 +123,10 @@ impl ProjectDesk {
             if let Some(item) = room.book().await?.next(&session.info().id, true) {
                 let heard = match &item {
                     Item::Question(inquiry) => question(inquiry),
-                    Item::End(inquiry) => end(inquiry),
+                    Item::End(inquiry) => {
+                        session.record_inquiry(inquiry);
+                        end(inquiry)
+                    }
                 };
                 room.note(move |book| book.given(&item)).await?;
                 break heard;
@@ -169,6 +173,7 @@ impl Desk for ProjectDesk {
                         ask(&self.shared, party(session), &to, text, within, Some(call.id.clone())).await?
                     }
                 };
+                session.record_inquiry(&asked);
                 self.expect_await(&asked);
                 Ok(Some(json!({ "id": asked.id, "to": asked.to.to_string(), "deadline": asked.deadline })))
             }
@@ -199,15 +204,12 @@ fn question(inquiry: &Inquiry) -> Value {
 
 /// Returns an inquiry as the one that asked hears of its end.
 fn end(inquiry: &Inquiry) -> Value {
-    let (state, answer) = match &inquiry.state {
-        InquiryState::Pending => ("pending", None),
-        InquiryState::Answered { text, .. } => ("answered", Some(text)),
-        InquiryState::Expired => ("expired", None),
-        InquiryState::TargetOff => ("target_off", None),
-        InquiryState::Withdrawn => ("withdrawn", None),
+    let answer = match &inquiry.state {
+        InquiryState::Answered { text, .. } => Some(text),
+        _ => None,
     };
     json!({
-        "id": inquiry.id, "to": inquiry.to.to_string(), "state": state, "answer": answer,
+        "id": inquiry.id, "to": inquiry.to.to_string(), "state": inquiry.state.as_str(), "answer": answer,
         "message": prompt::ended(inquiry),
     })
 }

@@ -55,6 +55,7 @@ pub(crate) async fn ask(
     let salt = u16::from_be_bytes(random());
     let asked = Ask { from, to: party(to), text, deadline, call, salt };
     let inquiry = shared.inquiries.with(move |book| book.ask(&now, asked)).await?;
+    to.record_inquiry(&inquiry);
     if to.has_ended() {
         // It may have ended before the inquiry was there for its attendant to end.
         let session = to.info().id.clone();

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::backend::Source;
 use crate::endpoint::{AgentCall, Signal, Spool, SpoolLimits, envelope};
+use crate::inquiry::Inquiry;
 use crate::model::Question;
+use crate::observe::Body;
 use crate::session::handle::Session;
 use crate::session::state::{Completion, Shared};
 use crate::{Error, ErrorKind, Result};
@@ -123,6 +125,15 @@ impl Session {
     /// Waits until the agent is ready for a text.
     pub(crate) async fn ready(&self) {
         drop(self.0.ready.subscribe().wait_for(|ready| *ready).await);
+    }
+
+    /// Records an inquiry of the session, or to it, without its words.
+    pub(crate) fn record_inquiry(&self, inquiry: &Inquiry) {
+        let Inquiry { id, from, to, state, .. } = inquiry;
+        let payload = json!({
+            "id": id, "from": from.to_string(), "to": to.to_string(), "state": state.as_str(),
+        });
+        self.0.log.push(Source::Process, Body::Event { name: "inquiry".to_owned(), payload });
     }
 
     /// Records a message for the person.
