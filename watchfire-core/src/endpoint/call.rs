@@ -15,11 +15,11 @@ const LONGEST_ID: usize = 48;
 pub struct AgentCall {
     /// Id of the call: letters, digits, `-`, `_` and `.`. A call with the id of an earlier one is the same call.
     pub id: String,
-    /// What the agent asks for.
+    /// Requested action.
     pub action: AgentAction,
 }
 
-/// What an agent asks its session for.
+/// A request of an agent to its session.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) const LONGEST: usize = 256 << 10;
 /// Upper bound for the open inquiries of one session, and for those to one session.
 const OPEN: usize = 32;
-/// Number of ended inquiries that are kept, so that late and second answers are told apart from unknown ones.
+/// Number of ended inquiries that are kept. Without them, a late or a second answer would look like one to an unknown inquiry.
 const KEPT: usize = 512;
 /// Upper bound for their texts together, in bytes.
 const KEPT_BYTES: usize = 8 << 20;
@@ -29,12 +29,12 @@ pub(crate) struct Ask {
     pub(crate) salt: u16,
 }
 
-/// Something that a session is to be given.
+/// An inquiry that a session has to hear about.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Item {
-    /// It is asked.
+    /// Another asks the session.
     Question(Inquiry),
-    /// What it asked has ended.
+    /// An inquiry of the session has ended.
     End(Inquiry),
 }
 
@@ -51,14 +51,14 @@ impl Item {
 pub(crate) struct Book {
     /// Shared, so that a copy of the book costs little.
     inquiries: BTreeMap<u64, Arc<Inquiry>>,
-    /// Those that changed since the last [`take_changes`](Self::take_changes).
+    /// Numbers of the inquiries that changed since the last [`take_changes`](Self::take_changes).
     changed: BTreeSet<u64>,
-    /// Ids of those that were removed since then.
+    /// Ids of the inquiries that were removed since then.
     removed: Vec<String>,
 }
 
 impl Book {
-    /// Makes a book of what was kept. Of two with one number, the later one stays.
+    /// Creates a book from stored inquiries. If two have the same number, the later one stays.
     pub(super) fn of(kept: impl IntoIterator<Item = Inquiry>) -> Self {
         let inquiries = kept.into_iter().map(|inquiry| (inquiry.number, Arc::new(inquiry))).collect();
         Self { inquiries, ..Self::default() }
@@ -145,13 +145,13 @@ impl Book {
         self.find(id).cloned()
     }
 
-    /// Ends those whose deadline has passed.
+    /// Ends the inquiries whose deadline has passed.
     pub(crate) fn expire(&mut self, now: &Timestamp) {
         let late: Vec<_> = self.pending().filter(|it| it.deadline <= *now).map(|it| it.number).collect();
         late.into_iter().for_each(|number| self.set(number, InquiryState::Expired));
     }
 
-    /// Puts a session that begins in the place of the one that had its task and alias before.
+    /// Replaces the earlier session of a task by the one that begins, in all inquiries. The alias has to be the same, too.
     pub(crate) fn began(&mut self, party: &Party) {
         let concerned = |it: &Arc<Inquiry>| it.from.goes_on_as(party) || it.to.goes_on_as(party);
         for (number, inquiry) in self.inquiries.iter_mut().filter(|(_, it)| concerned(it)) {
@@ -169,7 +169,7 @@ impl Book {
         }
     }
 
-    /// Ends what is asked of a session, and what it asks.
+    /// Ends the open inquiries from and to a session.
     pub(crate) fn ended(&mut self, session: &SessionId) {
         let concerns = |party: &Party| party.session() == Some(session);
         let gone: Vec<_> = self

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Alias, SessionId, TaskNumber, Timestamp};
 
-/// One that asks or is asked.
+/// One side of an inquiry.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -85,7 +85,7 @@ pub struct Inquiry {
     pub asked_at: Timestamp,
     /// Time up to which it can be answered.
     pub deadline: Timestamp,
-    /// How far it has come.
+    /// Current state.
     pub state: InquiryState,
     /// Id of the call that made it. The same call again makes no second one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ impl Inquiry {
     }
 }
 
-/// How far an inquiry has come.
+/// State of an inquiry.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 const LARGEST: u64 = 16 * LONGEST as u64;
 const ENDING: &str = "json";
 
-/// The inquiries of a project. Read at their first use.
+/// The inquiries of a project, read at their first use.
 pub(crate) struct Room {
     folder: PathBuf,
     clock: Arc<dyn Clock>,
@@ -25,7 +25,7 @@ pub(crate) struct Room {
     /// Held while files are written, which readers do not wait for.
     writing: Mutex<()>,
     changed: watch::Sender<u64>,
-    /// Number of calls that wait for something, by the name of it.
+    /// Number of waiting calls by what they wait for.
     awaited: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -66,7 +66,8 @@ impl Room {
         .await
     }
 
-    /// Returns the book as it is now, with what is due expired. Waits for no disk where it was read and nothing is due.
+    /// Returns the current book, in which everything that is due has expired. Touches the disk only for the first read, and to
+    /// expire an inquiry.
     ///
     /// # Errors
     /// Those of the disk.

@@ -19,6 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_question_outlives_a_restart", a_question_outlives_a_restart),
         trial("a_hostile_agent_gets_nowhere_with_the_name_of_another", hostile),
         trial("an_idle_agent_is_given_the_question_as_a_text", an_idle_agent_is_given_the_question),
+        trial(
+            "an_agent_that_does_not_wait_is_given_the_end_as_a_text",
+            one_that_does_not_wait_is_given_the_end,
+        ),
         trial("an_agent_that_has_ended_is_told_as_such", one_that_has_ended_is_told_as_such),
         trial("what_agents_may_is_checked", what_agents_may_is_checked),
         trial("the_person_asks_and_is_asked", the_person_asks_and_is_asked),
@@ -232,6 +236,27 @@ async fn an_idle_agent_is_given_the_question() {
     assert!(fields.contains(&open.id) && !fields.contains("which port"), "and not its words: {fields}");
     world.ended(asker).await;
     assert!(out(&world, asker, "answer").starts_with("The person answered your question"));
+    world.orchestrator.shutdown().await;
+}
+
+/// Nobody answers, and the asker does other things: it is given that as a text, once its clock has run on.
+async fn one_that_does_not_wait_is_given_the_end() {
+    let mut world = World::hasty().await;
+    world.configure("max_parallel: 2\n");
+    let call =
+        r#"{"kind":"call","id":"c1","call":"ask","target":"2","text":"which port?","within_ms":30000}"#;
+    let asks = format!(
+        "{}echo '{call}' > $WATCHFIRE_OUTBOX/.new; mv $WATCHFIRE_OUTBOX/.new $WATCHFIRE_OUTBOX/c1.json\n\
+         read -r line; echo \"$line\" > typed; watchfire-agent finish",
+        until("watchfire-agent list | grep -q 'task 2:'"),
+    );
+    let asker = world.task("asks", &asks).await;
+    world.task("is asked", "while read -r line; do :; done").await;
+    let _run = world.project.run(RunRequest::all()).await.unwrap();
+    assert!(matches!(world.ended(asker).await, Ending::Merged { .. }));
+    let typed = out(&world, asker, "typed");
+    assert!(typed.contains("was not answered in time"), "{typed}");
+    assert!(world.project.inquiries().await.unwrap().is_empty());
     world.orchestrator.shutdown().await;
 }
 

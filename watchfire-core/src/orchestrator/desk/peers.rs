@@ -41,7 +41,7 @@ pub(super) async fn find(shared: &ProjectShared, target: &str) -> Result<Session
     }
 }
 
-/// Asks a session. The one that is asked hears of it by its own attendant, or by its call to listen.
+/// Opens an inquiry to a session, whose attendant or call to listen then delivers it.
 pub(crate) async fn ask(
     shared: &Arc<ProjectShared>,
     from: Party,
