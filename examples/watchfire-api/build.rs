@@ -2,7 +2,8 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let files = protox::compile(["proto/watchfire/observe/v1/observe.proto"], ["proto"])?;
+    let services = ["proto/watchfire/observe/v1/observe.proto", "proto/watchfire/talk/v1/talk.proto"];
+    let files = protox::compile(services, ["proto"])?;
     tonic_prost_build::configure().compile_fds(files)?;
     Ok(())
 }

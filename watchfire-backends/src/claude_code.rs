@@ -25,7 +25,7 @@ use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
 use crate::common::input_box::Frame;
-use crate::common::{carry, hooks, issues, json, prompt, settings};
+use crate::common::{carry, hooks, issues, json, prompt, settings, tools};
 
 implement_backend!(ClaudeCode);
 
@@ -35,6 +35,8 @@ const BUSY: &str = "esc to interrupt";
 /// Texts in the empty input box after a failed request. The agent's own output cannot appear there.
 const RESEND: &[&str] = &["Once fixed, resend your message", "Resend your message to try again"];
 
+/// File with the session's tools, below the session's home.
+const TOOLS: &str = "tools.json";
 const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// Claude Code: see [the module](self).
@@ -111,6 +113,11 @@ impl Agent for ClaudeCode {
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         // A stream reports its turns itself.
         let mut launch = with_home(launch, context, if stream { &[] } else { HOOKS });
+        if let Some(file) = tools::file(context, &[("type", "stdio".into())]) {
+            // It takes every word up to the next flag, so a flag has to follow.
+            launch = launch.with_file(TOOLS, file);
+            launch = launch.with_args([OsString::from("--mcp-config"), context.home.join(TOOLS).into()]);
+        }
         launch = launch.with_arg("--dangerously-skip-permissions");
         if stream {
             // `stream-json` is accepted only together with `--verbose`.
@@ -144,6 +151,13 @@ impl Agent for ClaudeCode {
             .into_iter()
             .filter(|_| !context.system_prompt.is_empty())
             .collect()
+    }
+
+    /// The adapter reads no file of tools.
+    fn acp_tools(context: &SessionContext) -> Option<Value> {
+        let mut entry = tools::entry(context)?;
+        (entry["name"], entry["env"]) = (tools::NAME.into(), json!([]));
+        Some(json!([entry]))
     }
 
     fn input_box(screen: &Snapshot) -> InputBox {

@@ -23,7 +23,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
-use crate::common::{carry, glob, hooks, input_box, issues, json, locate, settings};
+use crate::common::{carry, glob, hooks, input_box, issues, json, locate, settings, tools};
 
 implement_backend!(Codex);
 
@@ -218,6 +218,16 @@ fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
         let theirs = config.get("developer_instructions").and_then(Item::as_str).unwrap_or_default();
         let both = [theirs, &context.system_prompt].map(str::trim_end).join("\n\n");
         config["developer_instructions"] = value(both.trim_start());
+    }
+    if let Some((command, args)) = tools::words(context) {
+        let servers = config.entry("mcp_servers").or_insert(toml_edit::table());
+        // A person's configuration may have another type here.
+        if let Some(servers) = servers.as_table_like_mut() {
+            let mut server = toml_edit::Table::new();
+            server.insert("command", value(command));
+            server.insert("args", value(args.into_iter().collect::<toml_edit::Array>()));
+            servers.insert(tools::NAME, Item::Table(server));
+        }
     }
     let projects = config.entry("projects").or_insert(toml_edit::table());
     for folder in settings::folders(context) {

@@ -9,6 +9,7 @@
 //!
 //! Settings: `path`, `args`, `model`, `env`, `pass_env`, and `transport` (`pty`, `stream` or `acp`).
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
@@ -22,12 +23,14 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
-use crate::common::{carry, hooks, issues, json, settings};
+use crate::common::{carry, hooks, issues, json, settings, tools};
 
 implement_backend!(Copilot);
 
 const HOOKS: &[&str] = &["agentStop", "sessionStart"];
 const INSTRUCTIONS: &str = "copilot-instructions.md";
+/// File with the session's tools, below the session's home.
+const TOOLS: &str = "tools.json";
 const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"];
 
 /// GitHub Copilot CLI: see [the module](self).
@@ -151,6 +154,12 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     launch = launch.with_file(INSTRUCTIONS, both.trim_start());
     if let Some(theirs) = &theirs {
         launch = carry::carry(launch, theirs, "", &["agents", "skills"]);
+    }
+    // Copilot offers no tools of a server but those that are listed.
+    if let Some(file) = tools::file(context, &[("type", "local".into()), ("tools", json!(["*"]))]) {
+        let mut path = OsString::from("@");
+        path.push(context.home.join(TOOLS));
+        launch = launch.with_file(TOOLS, file).with_args([OsString::from("--additional-mcp-config"), path]);
     }
     let cache = context.user_home.as_ref().map(|home| home.join(".cache/copilot"));
     match cache.filter(|cache| cache.is_dir()) {

@@ -22,7 +22,7 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
-use crate::common::{carry, glob, hooks, issues, json, settings};
+use crate::common::{carry, glob, hooks, issues, json, settings, tools};
 
 implement_backend!(Gemini);
 
@@ -209,6 +209,14 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         let key = SECRETS.iter().any(|name| settings::variable(context, name).is_some());
         let kind = if key { "gemini-api-key" } else { "oauth-personal" };
         options["security"]["auth"] = json!({ "selectedType": kind });
+    }
+    if let Some(mut server) = tools::entry(context) {
+        if !options["mcpServers"].is_object() {
+            options["mcpServers"] = json!({});
+        }
+        // Without trust, Gemini would ask before each call.
+        server["trust"] = true.into();
+        options["mcpServers"][tools::NAME] = server;
     }
     if let Some(options) = options.as_object_mut() {
         // Replaces the person's own hooks, which are meant for their own sessions.

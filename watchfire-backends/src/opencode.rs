@@ -22,7 +22,7 @@ use watchfire_core::terminal::Snapshot;
 use crate::agent::{
     Acp, Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend,
 };
-use crate::common::{carry, input_box, issues, json, prompt};
+use crate::common::{carry, input_box, issues, json, prompt, tools};
 
 implement_backend!(OpenCode);
 
@@ -131,6 +131,10 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
     let mut options = json!({ "autoupdate": false, "share": "disabled", "permission": { "*": "allow" } });
     if let Some(model) = model {
         options["model"] = model.into();
+    }
+    if let Some((command, args)) = tools::words(context) {
+        let command: Vec<_> = std::iter::once(command).chain(args).collect();
+        options["mcp"] = json!({ tools::NAME: { "type": "local", "command": command, "enabled": true } });
     }
     if !context.system_prompt.is_empty() {
         let path;

@@ -63,6 +63,10 @@ kinds! {
     Conflict = "conflict",
     /// The cursor is older than the oldest retained record.
     CursorExpired = "cursor_expired",
+    /// Sessions would wait for each other in a circle.
+    Cycle = "cycle",
+    /// The time for an answer is over.
+    Expired = "expired",
     /// Records were lost while a watch was waiting.
     GapDetected = "gap_detected",
     /// No helper program: `run_if_asked` was not called first in `main`, and no path was given.
@@ -103,6 +107,8 @@ kinds! {
     Timeout = "timeout",
     /// The limit of watchers is reached.
     TooManyWatchers = "too_many_watchers",
+    /// The caller may not do this: its project does not let agents, or another was asked.
+    Unauthorized = "unauthorized",
     /// No backend of that name is linked or configured.
     UnknownBackend = "unknown_backend",
     /// No sandbox of that name exists.

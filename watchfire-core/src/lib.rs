@@ -45,6 +45,7 @@ pub mod endpoint;
 mod failpoint;
 #[cfg(feature = "runtime")]
 pub mod files;
+pub mod inquiry;
 pub mod journal;
 pub mod model;
 #[cfg(feature = "runtime")]

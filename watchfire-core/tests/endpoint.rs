@@ -14,6 +14,7 @@ fn main() {
         Trial::test("a_hook_arrives", a_hook_arrives),
         Trial::test("many_at_once_all_arrive", many_at_once_all_arrive),
         Trial::test("what_cannot_be_sent_vetoes_nothing", what_cannot_be_sent_vetoes_nothing),
+        Trial::test("the_command_tells_its_faults_by_code", the_command_tells_its_faults_by_code),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -75,6 +76,34 @@ fn what_cannot_be_sent_vetoes_nothing() -> Result<(), Failed> {
         let output = agent_send(outbox, words, "{}")?;
         assert_eq!(output.status.code(), Some(1));
         assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+    }
+    Ok(())
+}
+
+/// Exits with 1 and an envelope on stderr, and leaves stdout empty.
+fn the_command_tells_its_faults_by_code() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let helper = Helper::current()?;
+    for (words, code) in [
+        (&["rule"][..], "invalid_input"),
+        (&["ask"], "invalid_input"),
+        (&["list", "--fast"], "invalid_input"),
+        (&["listen", "--timeout", "soon"], "invalid_input"),
+        // There is no spool.
+        (&["note", "hello"], "not_found"),
+        (&["answer", "q1-0000", "yes"], "not_found"),
+    ] {
+        let folder = folder.path().as_os_str().to_owned();
+        let spec =
+            helper.direct_command("agent", std::iter::once(folder).chain(words.iter().map(Into::into)));
+        let output =
+            Command::new(spec.program()).args(spec.args()).env_clear().stdin(Stdio::null()).output()?;
+        let said: serde_json::Value = serde_json::from_slice(&output.stderr)?;
+        assert_eq!(
+            (output.status.code(), &said["ok"], &said["error"]["code"]),
+            (Some(1), &false.into(), &code.into())
+        );
+        assert!(output.stdout.is_empty(), "{words:?}");
     }
     Ok(())
 }

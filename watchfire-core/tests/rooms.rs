@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Rooms from the bottom to the top. A room uses only rooms before it.
 const SESSION: [&str; 8] = ["recording", "process", "host", "screen", "state", "handle", "watch", "talk"];
-const ORCHESTRATOR: [&str; 5] = ["shared", "compose", "effects", "dispatch", "api"];
+const ORCHESTRATOR: [&str; 6] = ["shared", "compose", "desk", "effects", "dispatch", "api"];
 
 #[test]
 fn sessions_rooms_use_only_those_below() {

@@ -9,6 +9,7 @@ mod convert;
 mod error;
 mod server;
 mod socket;
+mod talk;
 
 /// The messages, and the services' two sides.
 #[allow(
@@ -24,6 +25,22 @@ mod socket;
 )]
 pub mod proto {
     tonic::include_proto!("watchfire.observe.v1");
+}
+
+/// The messages of questions between the person and agents, and both sides of their service.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    reason = "generated"
+)]
+pub mod talk_proto {
+    tonic::include_proto!("watchfire.talk.v1");
 }
 
 pub use convert::{delivery_json, event_json, session_json, watch_json};

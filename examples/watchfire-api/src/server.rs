@@ -22,6 +22,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::status;
 use crate::proto::observe_service_server::{ObserveService, ObserveServiceServer};
+use crate::talk_proto::talk_service_server::TalkServiceServer;
 use crate::{convert, proto};
 
 /// Silence on a connection after which the other side is asked for a sign of life.
@@ -63,7 +64,8 @@ impl Server {
         tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(KEEP_ALIVE))
             .max_concurrent_streams(AT_ONCE)
-            .add_service(ObserveServiceServer::new(self))
+            .add_service(ObserveServiceServer::new(self.clone()))
+            .add_service(TalkServiceServer::new(self))
             .serve_with_incoming_shutdown(connections, stop)
             .await
             .map_err(io::Error::other)
@@ -79,7 +81,7 @@ impl Server {
     }
 
     /// Returns the one session that is meant: one that runs, or else one that was.
-    async fn one(&self, target: &Target, here: Option<&ProjectId>) -> Result<Candidate> {
+    pub(crate) async fn one(&self, target: &Target, here: Option<&ProjectId>) -> Result<Candidate> {
         match target.resolve_one(&self.known(false).await?, here) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 target.resolve_one(&self.known(true).await?, here).cloned()
@@ -88,7 +90,12 @@ impl Server {
         }
     }
 
-    fn project(&self, id: &ProjectId) -> Result<ProjectHandle> {
+    /// Returns all projects that the program has open.
+    pub(crate) fn all(&self) -> Vec<ProjectHandle> {
+        (self.0)()
+    }
+
+    pub(crate) fn project(&self, id: &ProjectId) -> Result<ProjectHandle> {
         let found = (self.0)().into_iter().find(|project| project.id() == id);
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "the project is closed").with("project", id))
     }
@@ -177,7 +184,8 @@ impl Server {
     }
 }
 
-fn here(project: &str) -> Result<Option<ProjectId>> {
+/// Returns the project at hand, if the request names one.
+pub(crate) fn here(project: &str) -> Result<Option<ProjectId>> {
     (!project.is_empty()).then(|| project.parse()).transpose()
 }
 

@@ -27,6 +27,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Client {
     servers: Vec<ObserveServiceClient<Channel>>,
+    /// The connections of the servers, each with the project that its socket is for.
+    channels: Vec<(String, Channel)>,
     here: Option<ProjectId>,
 }
 
@@ -72,12 +74,14 @@ impl Client {
     /// `app_not_running` if none runs.
     pub async fn connect(home: &Path, here: Option<ProjectId>) -> Result<Self, ApiError> {
         let failed = |error: std::io::Error| ApiError::new("io", format!("looking for sockets: {error}"));
-        let mut servers = Vec::new();
+        let (mut servers, mut channels) = (Vec::new(), Vec::new());
         for socket in sockets(home).map_err(failed)? {
             // The name is part of every request and means nothing on a socket.
+            let project = socket.file_stem().map(|name| name.to_string_lossy().into_owned());
             let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
             // Nobody listens on the socket of a program that was killed.
             if let Ok(channel) = endpoint.connect_with_connector(Connector(socket)).await {
+                channels.push((project.unwrap_or_default(), channel.clone()));
                 servers.push(ObserveServiceClient::new(channel).max_decoding_message_size(LARGEST));
             }
         }
@@ -85,7 +89,7 @@ impl Client {
             return Err(ApiError::new("app_not_running", "no agents are run with this home now")
                 .with_hint("watchfire run starts them; watchfire logs shows what was"));
         }
-        Ok(Self { servers, here })
+        Ok(Self { servers, channels, here })
     }
 
     /// Returns the sessions that `target` means, or all, newest first.
@@ -207,7 +211,7 @@ impl Client {
     }
 
     /// Returns the index of the server of the one session that `target` means, and the session's id.
-    async fn one(&self, target: &Target) -> Result<(usize, String), ApiError> {
+    pub(crate) async fn one(&self, target: &Target) -> Result<(usize, String), ApiError> {
         if !target.is_single() {
             // The error of a target that names several.
             target.resolve_one(&[], None)?;
@@ -253,12 +257,26 @@ impl Client {
         Ok(listed)
     }
 
+    /// Returns the number of servers.
+    pub(crate) fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Returns the index of the server of a project.
+    pub(crate) fn serving(&self, project: &ProjectId) -> Option<usize> {
+        self.channels.iter().position(|(of, _)| of == project.as_str())
+    }
+
+    pub(crate) fn channel(&self, at: usize) -> Channel {
+        self.channels[at].1.clone()
+    }
+
     fn server(&self, at: usize) -> ObserveServiceClient<Channel> {
         self.servers[at].clone()
     }
 }
 
-fn millis(time: Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -7,7 +7,8 @@
 
 mod client;
 mod follow;
+mod talk;
 
 pub use client::{Client, SendOptions};
 pub use follow::FollowAll;
-pub use watchfire_api::{ApiError, delivery_json, event_json, proto, session_json, watch_json};
+pub use watchfire_api::{ApiError, delivery_json, event_json, proto, session_json, talk_proto, watch_json};

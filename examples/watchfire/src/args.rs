@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Task(task::TaskCommand),
     /// Run one task, or all ready tasks
     Run(run::RunArgs),
-    /// Answer the agent of a task, and go on with it
+    /// Answer the agent of a task, and go on with it; or a question between agents
     Answer(task::AnswerArgs),
     /// Go on with a task that waits for you, once its limit is over or its obstacle is gone
     Resume(task::ResumeArgs),
@@ -66,6 +66,10 @@ pub(crate) enum Command {
     Follow(observe::FollowArgs),
     /// Send a text to agents that run
     Send(observe::SendArgs),
+    /// Ask an agent that runs, and show its answer
+    Ask(observe::AskArgs),
+    /// Show the oldest question that waits for you, or wait for one
+    Listen(observe::ListenArgs),
     /// List session logs, or show one
     Logs(logs::LogsArgs),
     /// List the sections of the prompts that a project can replace, or show one

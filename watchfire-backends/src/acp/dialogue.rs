@@ -11,8 +11,8 @@ use agent_client_protocol_schema::v1::{
     SelectedPermissionOutcome, SessionId, SessionModeState, SessionNotification, SessionUpdate,
     SetSessionModeRequest, StopReason, TextContent,
 };
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use watchfire_core::backend::{Dialogue, Fact, Issue, IssueKind, Message, Move, Part, Role, Status, Usage};
 
@@ -32,6 +32,8 @@ pub struct Opening {
     pub mode: Option<String>,
     /// Additions to the request for a session, beyond the protocol.
     pub meta: Option<Meta>,
+    /// Servers of tools for the agent, as the protocol has them.
+    pub tools: Option<Value>,
 }
 
 impl Opening {
@@ -150,21 +152,34 @@ impl AcpDialogue {
         let (cwd, meta) = (self.opening.cwd.clone(), self.opening.meta.clone());
         let can = agent.agent_capabilities;
         let next = match self.opening.resume.clone() {
-            None => self.ask(Stage::Opening, OURS.session_new, NewSessionRequest::new(cwd).meta(meta)),
+            None => {
+                let request = self.with_tools(NewSessionRequest::new(cwd).meta(meta));
+                self.ask(Stage::Opening, OURS.session_new, request)
+            }
             // Preferred to `session/load`, which repeats the whole conversation as updates.
             Some(id) if can.session_capabilities.resume.is_some() => {
                 // Set now: neither answer has to name the session again.
                 self.session = Some(SessionId::new(id.clone()));
-                let request = ResumeSessionRequest::new(id, cwd).meta(meta);
+                let request = self.with_tools(ResumeSessionRequest::new(id, cwd).meta(meta));
                 self.ask(Stage::Opening, OURS.session_resume, request)
             }
             Some(id) if can.load_session => {
                 self.session = Some(SessionId::new(id.clone()));
-                self.ask(Stage::Opening, OURS.session_load, LoadSessionRequest::new(id, cwd).meta(meta))
+                let request = self.with_tools(LoadSessionRequest::new(id, cwd).meta(meta));
+                self.ask(Stage::Opening, OURS.session_load, request)
             }
             Some(_) => return self.give_up("it cannot go on with a session").into(),
         };
         vec![next]
+    }
+
+    /// Adds the servers of tools to a request for a session.
+    fn with_tools(&self, request: impl Serialize) -> Value {
+        let mut request = serde_json::to_value(request).unwrap_or_default();
+        if let (Some(tools), Some(fields)) = (&self.opening.tools, request.as_object_mut()) {
+            fields.insert("mcpServers".to_owned(), tools.clone());
+        }
+        request
     }
 
     fn opened(&mut self, result: Value) -> Vec<Move> {

@@ -13,3 +13,4 @@ pub(crate) mod prompt;
 pub(crate) mod reset_time;
 pub(crate) mod session_id;
 pub(crate) mod settings;
+pub(crate) mod tools;

@@ -299,6 +299,9 @@ pub struct SessionContext {
     pub user_home: Option<PathBuf>,
     /// Command line (program and leading arguments) that runs a helper role inside the sandbox.
     pub helper: Vec<OsString>,
+    /// Command line of a server of the Model Context Protocol on stdio, which gives the agent its calls as tools. Empty if
+    /// there is none. It needs no variables.
+    pub tools: Vec<OsString>,
 }
 
 impl SessionContext {
@@ -334,6 +337,7 @@ impl SessionContext {
             environment: BTreeMap::new(),
             user_home: None,
             helper: Vec::new(),
+            tools: Vec::new(),
         }
     }
 

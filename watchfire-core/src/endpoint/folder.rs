@@ -122,7 +122,10 @@ impl Folder {
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let failed =
             |error: std::io::Error| Error::io("writing into a session's folder", error).with("file", name);
-        let temporary = format!(".{name}.{}.new", std::process::id());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        // Counted, because two threads may put files of one name.
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!(".{name}.{}.{count}.new", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = match openat(&self.0, &*temporary, flags, mode) {
@@ -151,6 +154,16 @@ impl Folder {
             Ok(()) | Err(Errno::NOENT) => true,
             Err(_) => unlinkat(&self.0, name, AtFlags::REMOVEDIR).is_ok(),
         }
+    }
+
+    /// Removes the file `name`, if it is there.
+    pub(super) fn remove_named(&self, name: &str) {
+        let _ = unlinkat(&self.0, name, AtFlags::empty());
+    }
+
+    /// Moves `name` to `new` in `other`, and returns true on success.
+    pub(super) fn rename(&self, name: &CStr, other: &Self, new: &str) -> bool {
+        renameat(&self.0, name, &other.0, new).is_ok()
     }
 
     /// Moves `name` into `other` under a unique name that begins with `prefix`; of two, the later one sorts last.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::call::AgentCall;
 use super::signal::Signal;
 
 /// A message of an agent.
@@ -37,6 +38,8 @@ pub enum SpoolMessage {
     },
     /// A signal, as in `signal.json`.
     Signal(Signal),
+    /// A call, which has a reply in the inbox.
+    Call(AgentCall),
 }
 
 impl SpoolMessage {
@@ -74,7 +77,8 @@ impl SpoolMessage {
             }
             Some("note") => Ok(Self::Note { text: text(object, "text")? }),
             Some("signal") => Signal::parse(object).map(Self::Signal),
-            Some(other) => Err(format!("unknown kind {other:?}, expected hook, note or signal")),
+            Some("call") => AgentCall::parse(&value).map(Self::Call),
+            Some(other) => Err(format!("unknown kind {other:?}, expected call, hook, note or signal")),
             None => Err("the field kind is missing".to_owned()),
         }
     }
@@ -90,6 +94,7 @@ impl SpoolMessage {
                 json!({"kind": "hook", "event": event, "payload": payload, "truncated": truncated})
             }
             Self::Note { text } => json!({"kind": "note", "text": text}),
+            Self::Call(call) => call.to_json(),
             Self::Signal(signal) => {
                 let mut value = signal.to_json();
                 if let Some(object) = value.as_object_mut() {
@@ -119,6 +124,8 @@ mod tests {
             (r#"{"kind":"root"}"#, "unknown kind"),
             (r#"{"kind":"hook"}"#, "the field event"),
             (r#"{"kind":"note","text":7}"#, "the field text"),
+            (r#"{"kind":"call","id":"../x","call":"list"}"#, "the field id"),
+            (r#"{"kind":"call","id":"1","call":"rule"}"#, "not a call"),
             (r#"{"kind":"signal","status":"bored"}"#, "unknown status"),
         ] {
             let error = SpoolMessage::parse(json.as_bytes()).unwrap_err();

@@ -8,18 +8,30 @@
 //! [`Answer`] appears in the inbox as `answer-ID.json` with `{"kind": "answer", "question": ID, "text": …}`, whole or not
 //! at all.
 //!
+//! A call asks the session for something ([`AgentAction`]) and has an id of its own. Its reply appears as `reply-ID.json`, with
+//! `ok: true` and what was asked for, or with `ok: false` and an error. A call outlives the program that took it.
+//!
 //! Everything in the spool is the **agent's claim**. The folder identifies the session, never a field of a message. The
 //! agent can put anything into the folder: links are not followed, pipes and devices are not waited for, and a flood is
 //! bounded and removed.
 
 mod answer;
+mod call;
+mod caller;
 pub mod client;
+mod command;
 mod folder;
+mod mcp;
 mod message;
 mod signal;
 mod spool;
 
 pub use answer::Answer;
+#[cfg(feature = "yaml")]
+pub(crate) use call::envelope;
+pub use call::{AgentAction, AgentCall};
+#[cfg(feature = "yaml")]
+pub(crate) use command::{NAME as AGENT_COMMAND, ROLE as AGENT_ROLE};
 pub use message::SpoolMessage;
 pub use signal::Signal;
 #[cfg(any(test, feature = "yaml"))]

@@ -1,8 +1,13 @@
 //! The session's side of a spool.
 
+use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
+use serde_json::Value;
+
+use super::call::AgentCall;
 use super::folder::{Folder, Read, is_plain};
 use super::message::SpoolMessage;
 use super::signal::Signal;
@@ -10,8 +15,10 @@ use crate::{Error, ErrorKind, Result};
 
 const OUTBOX: &str = "outbox";
 const INBOX: &str = "inbox";
-/// Holds the questions that were taken.
+/// Holds the questions that were taken, and the calls that are under way.
 const ASKED: &str = "asked";
+/// Number of replies to calls that are kept. Agents cannot remove them, and each is read at once.
+const REPLIES: usize = 128;
 
 /// Limits of one intake. Everything beyond them waits for the next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,6 +72,8 @@ pub struct RefusedFile {
 pub struct Spool {
     session: Folder,
     limits: SpoolLimits,
+    /// Names of the replies in the inbox, oldest first.
+    replies: Mutex<VecDeque<String>>,
 }
 
 impl Spool {
@@ -79,7 +88,7 @@ impl Spool {
             // Opened as well as created, so that a link in place of one of them is found at once.
             session.child(folder).map_err(place)?;
         }
-        Ok(Self { session, limits })
+        Ok(Self { session, limits, replies: Mutex::default() })
     }
 
     /// Takes the messages in the outbox and removes their files. Cheap if there are none; never blocks. Questions can be
@@ -122,10 +131,16 @@ impl Spool {
                     left = left.saturating_sub(bytes.len() as u64);
                     match SpoolMessage::parse(&bytes) {
                         Ok(message) => {
-                            let is_kept = matches!(message, SpoolMessage::Signal(Signal::Questions(_)));
-                            intake.messages.push(message);
                             // Its agent waits for the answer, perhaps longer than this program lives.
-                            if is_kept && asked.as_ref().is_some_and(|to| outbox.move_aside(&name, to, "")) {
+                            let is_kept = asked.as_ref().is_some_and(|to| match &message {
+                                SpoolMessage::Signal(Signal::Questions(_)) => {
+                                    outbox.move_aside(&name, to, "")
+                                }
+                                SpoolMessage::Call(call) => outbox.rename(&name, to, &call.file_name("call")),
+                                _ => false,
+                            });
+                            intake.messages.push(message);
+                            if is_kept {
                                 continue;
                             }
                             None
@@ -144,8 +159,8 @@ impl Spool {
         Ok(intake)
     }
 
-    /// Returns the questions that were taken, answered or not, oldest first: for whoever takes the session over from a
-    /// program that was killed. What exceeds the limits is left out.
+    /// Returns the questions that were taken, answered or not, and the calls without a reply, oldest first: for whoever takes
+    /// the session over from a program that was killed. What exceeds the limits is left out.
     ///
     /// # Errors
     /// I/O errors of listing the folder.
@@ -160,11 +175,47 @@ impl Spool {
                 continue;
             };
             left = left.saturating_sub(bytes.len() as u64);
-            if let Ok(message @ SpoolMessage::Signal(Signal::Questions(_))) = SpoolMessage::parse(&bytes) {
-                asked.push(message);
+            match SpoolMessage::parse(&bytes) {
+                Ok(message @ SpoolMessage::Signal(Signal::Questions(_))) => asked.push(message),
+                // After a kill between the two steps of a reply.
+                Ok(SpoolMessage::Call(call)) if self.has_reply(&call)? => drop(folder.remove(&name)),
+                Ok(message @ SpoolMessage::Call(_)) => asked.push(message),
+                _ => {}
             }
         }
         Ok(asked)
+    }
+
+    fn has_reply(&self, call: &AgentCall) -> Result<bool> {
+        Ok(self.session.child(INBOX)?.stamp(&call.file_name("reply")).is_some())
+    }
+
+    /// Puts the reply to a call into the inbox. Removes the oldest replies beyond a limit.
+    pub(crate) fn reply(&self, call: &AgentCall, reply: &Value) -> Result<()> {
+        let inbox = self.session.child(INBOX)?;
+        let name = call.file_name("reply");
+        inbox.put(&name, reply.to_string().as_bytes())?;
+        // Only then: a call that was replied to is not made again.
+        self.session.child(ASKED)?.remove_named(&call.file_name("call"));
+        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        if replies.is_empty() {
+            // Those that an earlier program has left.
+            let (names, _) = inbox.names(self.limits.names)?;
+            let names = names.into_iter().filter_map(|name| name.into_string().ok());
+            replies.extend(names.filter(|other| other.starts_with("reply-") && *other != name));
+        }
+        replies.push_back(name);
+        while replies.len() > REPLIES
+            && let Some(oldest) = replies.pop_front()
+        {
+            inbox.remove_named(&oldest);
+        }
+        Ok(())
+    }
+
+    /// Writes a file of the agent's own, such as `signal.json`, in its place.
+    pub(crate) fn put_own(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.session.put(name, bytes)
     }
 
     /// Returns a stamp that changes with every message that appears in the outbox. Costs one system call, so that a quiet
@@ -276,6 +327,30 @@ mod tests {
         symlink("/dev/zero", folder.path().join("asked/0.json")).unwrap();
         fs::write(folder.path().join("asked/1.json"), "{").unwrap();
         assert_eq!(again.asked().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_call_is_kept_until_it_has_its_reply() {
+        let (folder, spool) = spool(SpoolLimits::default());
+        let outbox = folder.path().join("outbox");
+        let call = |id: &str| AgentCall::new(id, super::super::AgentAction::List);
+        for id in ["1", "2"] {
+            client::send(&outbox, &SpoolMessage::Call(call(id))).unwrap();
+        }
+        let taken = spool.take().unwrap().messages;
+        assert_eq!(taken, [SpoolMessage::Call(call("1")), SpoolMessage::Call(call("2"))]);
+        assert_eq!(spool.asked().unwrap(), taken, "for the next program");
+        spool.reply(&call("1"), &serde_json::json!({ "ok": true })).unwrap();
+        assert_eq!(spool.asked().unwrap(), taken[1..]);
+        // Killed between the two steps of a reply.
+        fs::write(folder.path().join("inbox/reply-2.json"), "{}").unwrap();
+        let again = Spool::open(folder.path(), SpoolLimits::default()).unwrap();
+        assert!(again.asked().unwrap().is_empty());
+        for n in 0..2 * REPLIES {
+            again.reply(&call(&format!("n{n}")), &Value::Null).unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path().join("inbox")).unwrap().count(), REPLIES);
+        assert!(folder.path().join(format!("inbox/reply-n{}.json", 2 * REPLIES - 1)).exists());
     }
 
     #[test]

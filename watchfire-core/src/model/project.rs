@@ -84,6 +84,9 @@ pub struct Project {
     /// Options of wildfire.
     #[serde(default, skip_serializing_if = "WildfireSettings::is_default", deserialize_with = "or_default")]
     pub wildfire: WildfireSettings,
+    /// What agents may do beside their work.
+    #[serde(default, skip_serializing_if = "AgentsMay::is_default", deserialize_with = "or_default")]
+    pub agents_may: AgentsMay,
     /// Time of creation.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
     pub created_at: Option<Timestamp>,
@@ -126,6 +129,7 @@ impl Project {
             on_limit: None,
             merge: MergeSettings::default(),
             wildfire: WildfireSettings::default(),
+            agents_may: AgentsMay::default(),
             created_at: None,
             updated_at: None,
             next_task_number: 1,
@@ -239,6 +243,30 @@ pub struct WildfireSettings {
 }
 
 impl WildfireSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What agents may do beside their work: everything here, unless the project takes it away. An agent can never start anything.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AgentsMay {
+    /// False if agents do not see which others run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub see_peers: Option<bool>,
+    /// False if agents ask no other agent, and are asked by none. Who is not seen cannot be asked either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_peers: Option<bool>,
+    /// False if agents ask the person nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask_person: Option<bool>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl AgentsMay {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

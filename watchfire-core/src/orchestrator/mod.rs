@@ -20,11 +20,13 @@
 //! Four rooms on a common ground, with arrows one way: `api` (handles, requests, the outgoing log) uses `dispatch`
 //! (takes facts in one order, steps the schedule, records, emits; the only one that emits), which hands commands to
 //! `effects` (start, capture, merge, verify, publish, prune: each carries out a command and answers with a fact),
-//! which ask `compose` for the parts of one session (folders, launch, policy, environment). `shared` is used by all:
+//! which ask `compose` for the parts of one session (folders, launch, policy, environment), and `desk` to carry out the
+//! calls of its agent. `shared` is used by all:
 //! the parts of the orchestrator, the open project, the way to the dispatcher, the log.
 
 mod api;
 mod compose;
+mod desk;
 mod dispatch;
 mod effects;
 mod shared;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::model::{Attempt, Mode, Phase, Project, PromptSection, SessionId, Task, TaskNumber};
+use crate::model::{AgentsMay, Attempt, Mode, Phase, Project, PromptSection, SessionId, Task, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
 /// The work of a session.
@@ -237,6 +237,17 @@ pub(crate) struct PromptContext {
     pub(crate) memory: String,
     /// Texts in place of the built-in ones. An empty text leaves its section out.
     pub(crate) wording: BTreeMap<PromptSection, String>,
+    /// The commands by which the agent speaks with others, if it has them.
+    pub(crate) commands: Option<Commands>,
+}
+
+/// The commands by which an agent speaks with others.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Commands {
+    /// Path of the program, as the agent sees it.
+    pub(crate) program: PathBuf,
+    /// What the agent may do.
+    pub(crate) may: AgentsMay,
 }
 
 impl PromptContext {
@@ -262,7 +273,15 @@ impl PromptContext {
             instructions: String::new(),
             memory: String::new(),
             wording: BTreeMap::new(),
+            commands: None,
         }
+    }
+
+    /// Sets the commands that the agent has.
+    #[must_use]
+    pub(crate) fn with_commands(mut self, commands: Commands) -> Self {
+        self.commands = Some(commands);
+        self
     }
 
     /// Sets the number of this attempt, and the previous attempt.

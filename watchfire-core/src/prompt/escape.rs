@@ -17,6 +17,7 @@ pub(super) const TAGS: &[&str] = &[
     "git_workflow",
     "id_generation",
     "input_files",
+    "inter_agent_communication",
     "memory",
     "output",
     "output_format",

@@ -5,7 +5,7 @@
 //!
 //! A prompt mixes three kinds of text:
 //! - instructions: Watchfire's own blocks, the user's `secrets/instructions.md`, the task, the project's definition;
-//! - data that only informs: memory of earlier sessions, output of commands, conflicting hunks;
+//! - data that only informs: memory of earlier sessions, output of commands, conflicting hunks, what other agents say;
 //! - names and paths.
 //!
 //! Everything but Watchfire's own blocks passes through `neutralise`, so that no text can close its section and pose
@@ -15,8 +15,12 @@ mod blocks;
 mod compose;
 mod context;
 pub(crate) mod escape;
+#[cfg(feature = "yaml")]
+mod peers;
 
 #[cfg(feature = "yaml")]
 pub(crate) use compose::compose;
 #[cfg(feature = "yaml")]
-pub(crate) use context::{Assignment, PreviousAttempt, PromptContext, SessionPaths, Setback};
+pub(crate) use context::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback};
+#[cfg(feature = "yaml")]
+pub(crate) use peers::{asked, ended};

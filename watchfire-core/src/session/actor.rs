@@ -24,6 +24,7 @@ use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::deadline::Deadline;
 use super::talk::deliver::Typist;
+use super::talk::desk::Desk;
 use super::talk::last_call::Uncommitted;
 use super::talk::{opening, spool};
 use super::watch::complaints;
@@ -86,6 +87,10 @@ pub(crate) struct SessionParts {
     pub(crate) readiness: Readiness,
     pub(crate) prompt: PromptDelivery,
     pub(crate) completion: Completion,
+    /// The place that carries out the agent's calls.
+    pub(crate) desk: Option<Arc<dyn Desk>>,
+    /// True if the agent may ask the person.
+    pub(crate) may_ask: bool,
     /// Source of the uncommitted changes. Set if the agent can be asked to commit them.
     pub(crate) uncommitted: Option<Arc<dyn Uncommitted>>,
     /// Receiver of the session's spending.
@@ -149,6 +154,9 @@ impl Session {
             blocks: watch::Sender::default(),
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
             files: parts.files.clone(),
+            completion: parts.completion.clone(),
+            may_ask: parts.may_ask,
+            refused_questions: AtomicBool::new(false),
             note: Note::new(parts.note),
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
@@ -231,6 +239,7 @@ impl Session {
         });
         let listening = tokio::spawn(spool::run(
             Arc::clone(&shared),
+            parts.desk,
             Arc::clone(&parts.backend),
             parts.files.clone(),
             Arc::clone(&parts.clock),

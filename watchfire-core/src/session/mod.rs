@@ -54,6 +54,6 @@ pub(crate) use state::Counted;
 #[cfg(feature = "yaml")]
 pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
 #[cfg(feature = "yaml")]
-pub(crate) use talk::{Deadline, Meter, SignalWatch, Uncommitted};
+pub(crate) use talk::{Deadline, Desk, Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "yaml")]
 pub(crate) use watch::{RefusalReporter, Sinks};

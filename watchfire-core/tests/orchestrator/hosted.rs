@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
+use watchfire_core::inquiry::InquiryState;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::process::Liveness;
 use watchfire_core::schedule::{Ending, Life, LifeState};
@@ -21,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_question_asked_to_nobody_is_answered", asked_alone),
         trial("a_question_in_a_message_outlives_a_kill", asked_before),
         trial("an_answer_outlives_a_kill", answered),
+        trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
         trial("a_conversation_in_a_protocol_begins_again", protocol),
@@ -108,6 +110,24 @@ fn starts(temp: &Path) -> usize {
 
 fn agent(temp: &Path) -> i32 {
     std::fs::read_to_string(temp.join("pid")).unwrap().trim().parse().unwrap()
+}
+
+/// An agent listens; the program that took its call is killed; the next one takes the call up.
+async fn called() {
+    let (killable, task) = Killable::working(&script(&format!(
+        "(watchfire-agent listen --timeout 60s > heard; touch heard.done) & \
+         until ls $WATCHFIRE_SESSION_DIR/asked/call-* > /dev/null 2>&1; do sleep 0.01; done; touch listens; until_there heard.done; \
+         watchfire-agent answer \"$(sed 's/.*\"conversationId\":\"\\([^\"]*\\).*/\\1/' heard)\" fine > answered; {DONE}; sleep 1000"
+    )))
+    .await;
+    appears(&killable.at("listens")).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    let asked = within(world.project.ask(&session.info().id, "how are you?", None)).await.unwrap();
+    assert_eq!(asked.state, InquiryState::Answered { text: "fine".into(), by_person: false });
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
+    within(world.orchestrator.shutdown()).await;
 }
 
 async fn goes_on() {

@@ -10,6 +10,7 @@ mod hosted;
 mod limits;
 mod lives;
 mod panics;
+mod peers;
 mod prune;
 mod recovery;
 mod resume;
@@ -38,6 +39,7 @@ fn main() {
     trials.extend(limits::trials());
     trials.extend(lives::trials());
     trials.extend(panics::trials());
+    trials.extend(peers::trials());
     trials.extend(prune::trials());
     trials.extend(recovery::trials());
     trials.extend(stops::trials());

@@ -39,6 +39,8 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
         Command::Watch(args) => observe::watch(&context, args).await,
         Command::Wait(args) => observe::wait(&context, args).await,
         Command::Follow(args) => observe::follow(&context, args).await,
+        Command::Ask(args) => observe::ask(&context, args).await,
+        Command::Listen(args) => observe::listen(&context, args).await,
         Command::Send(args) => observe::send(&context, args).await,
         Command::Costs(args) => costs::run(&context, args).await,
         Command::Prompts(args) => prompts::run(&context, args).await,

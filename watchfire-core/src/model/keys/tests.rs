@@ -73,6 +73,7 @@ fn every_key_that_is_read_is_in_the_table() {
         (Project, "Project", include_str!("../project.rs"), ""),
         (Project, "MergeSettings", include_str!("../project.rs"), "merge."),
         (Project, "WildfireSettings", include_str!("../project.rs"), "wildfire."),
+        (Project, "AgentsMay", include_str!("../project.rs"), "agents_may."),
         (Project, "ProjectSandbox", include_str!("../sandbox.rs"), "sandbox_rules."),
         (Project, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox_rules.limits."),
         (Task, "Task", include_str!("../task.rs"), ""),

@@ -1,5 +1,6 @@
 //! The handles that embedders hold, and what they ask and get.
 
+mod asking;
 mod builder;
 mod confine;
 mod following;

@@ -124,6 +124,7 @@ impl PolicyParts<'_> {
             policy = policy
                 .write(directory.files(), "the session's own files")
                 .read(directory.files().join("inbox"), "messages to the agent")
+                .read(directory.bin(), "the agent's commands")
                 .write(directory.home(), "the session's home")
                 .write(directory.tmp(), "the session's temporary files");
             if let Some(cwd) = self.cwd {

@@ -2,6 +2,7 @@
 //! directory. Used for sessions and for sandbox trials.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,12 +11,13 @@ use super::policy::{PolicyParts, Scope, environment, session_variables};
 use super::progress;
 use super::resume::Kept;
 use crate::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
+use crate::endpoint::{AGENT_COMMAND, AGENT_ROLE};
 use crate::model::{
     AgentSettings, Attempt, Mode, Phase, Project, SandboxSettings, SessionId, Settings, Task,
 };
 use crate::orchestrator::shared::ProjectShared;
 use crate::process::CommandSpec;
-use crate::prompt::{Assignment, PreviousAttempt, PromptContext, SessionPaths, Setback, compose};
+use crate::prompt::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback, compose};
 use crate::sandbox::{SandboxChoice, SandboxPolicy};
 use crate::schedule::RunOptions;
 use crate::schedule::resolve::{self, Resolved};
@@ -128,6 +130,10 @@ impl Preparation {
         if let Some(task) = &task {
             progress::give(&shared.state_dir, task.task_number, directory)?;
         }
+        let mut speaks = inner.helper_inside();
+        // By its place in the command, so that no variable of the agent changes whose words these are.
+        speaks.extend([OsString::from(AGENT_ROLE), directory.files().into_os_string()]);
+        directory.write_command(AGENT_COMMAND, &speaks)?;
         if mode == Mode::GenerateDefinition {
             let path = directory.files().join("definition.md");
             std::fs::write(&path, &project.definition)
@@ -144,7 +150,11 @@ impl Preparation {
             .with_branches(opened.branch.clone(), opened.target.clone())
             .with_instructions(documents.instructions)
             .with_memory(documents.memory)
-            .with_wording(wording);
+            .with_wording(wording)
+            .with_commands(Commands {
+                program: directory.bin().join(AGENT_COMMAND),
+                may: project.agents_may.clone(),
+            });
         let composed = compose(&prompt);
 
         let name = backend.name().parse()?;
@@ -181,6 +191,7 @@ impl Preparation {
         context.environment.clone_from(&inner.environment);
         context.user_home.clone_from(&inner.user_home);
         context.helper = inner.helper_inside();
+        context.tools = speaks.into_iter().chain([OsString::from("mcp")]).collect();
         context.task.clone_from(&task);
         let launch = backend.prepare(&context)?;
         directory.write_home(&launch.files, &launch.links)?;
@@ -260,12 +271,23 @@ impl CommandParts<'_> {
         if let Some(task) = self.task {
             command = command.with_env("WATCHFIRE_TASK_FILE", files::task_copy(directory, task.task_number));
         }
+        // Last: also where the person sets a PATH for the agent, it finds the command.
+        let path = command.env().find(|(name, _)| *name == "PATH").map(|(_, path)| path.to_owned());
+        command = command.with_env("PATH", with_folder(directory.bin(), path.as_deref()));
         // Not among the variables above: secrets are kept out of logs and debug output.
         for secret in &launch.secrets {
             command = command.with_secret(&secret.name, &secret.value);
         }
         command
     }
+}
+
+/// Returns a `PATH` that begins with `folder`.
+fn with_folder(folder: PathBuf, path: Option<&OsStr>) -> OsString {
+    let mut all = folder.into_os_string();
+    all.push(":");
+    all.push(path.filter(|path| !path.is_empty()).unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin")));
+    all
 }
 
 /// Returns variables by which an agent's commits carry its name, not the person's. They are repeated as git settings,

@@ -42,7 +42,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
     let from = directory.clone();
     let found = blocking("reading the note of a session", move || Found::read(&from)).await?;
     let Some(Found { note, deadline, recording }) = found else { return Ok(None) };
-    let (_, settings) = shared.settings().await?;
+    let (project, settings) = shared.settings().await?;
     let backend = inner.backend(&session.backend, &settings)?;
     let task = life.subject.task();
     if let Some(task) = task {
@@ -95,6 +95,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         readiness: note.readiness,
         prompt: PromptDelivery::None,
         completion: note.completion,
+        may: project.agents_may,
         workspace: task.map(WorkspaceKey::new),
         may_nudge: note.may_nudge,
         restored: note.restored,

@@ -96,6 +96,7 @@ pub(super) async fn start(
     let inner = &shared.inner;
     let backend = chosen(shared, &request.options, request.task.as_ref(), &project, &settings)?;
     let time_limit = time_limit(&project)?;
+    let may = project.agents_may.clone();
     let session = SessionId::random();
     let (mode, options) = (request.mode, request.options.clone());
     let task = request.task.clone();
@@ -229,6 +230,7 @@ pub(super) async fn start(
         readiness: launch.readiness,
         prompt: typed,
         completion,
+        may,
         signals,
         workspace: key,
         may_nudge,

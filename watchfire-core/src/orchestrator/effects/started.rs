@@ -12,9 +12,10 @@ use super::purse::Purse;
 use crate::Result;
 use crate::backend::{Backend, PromptDelivery, Readiness, SessionContext};
 use crate::failpoint::reached;
-use crate::model::{ProcessIdentity, RepoPath};
+use crate::model::{AgentsMay, ProcessIdentity, RepoPath};
 use crate::observe::{Log, LogSubject};
 use crate::orchestrator::compose::{LiveRecord, files, notes, progress, resume};
+use crate::orchestrator::desk::{ProjectDesk, attend};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
 use crate::schedule::NoticeCode;
@@ -62,6 +63,8 @@ pub(super) struct Assembly {
     pub(super) readiness: Readiness,
     pub(super) prompt: PromptDelivery,
     pub(super) completion: Completion,
+    /// What its agent may do beside its work.
+    pub(super) may: AgentsMay,
     pub(super) signals: SignalWatch,
     /// The workspace in which it leaves something to commit.
     pub(super) workspace: Option<WorkspaceKey>,
@@ -110,6 +113,8 @@ impl Assembly {
             readiness: self.readiness,
             prompt: self.prompt,
             completion: self.completion,
+            desk: Some(Arc::new(ProjectDesk::new(shared, self.may.clone()))),
+            may_ask: self.may.ask_person.unwrap_or(true),
             uncommitted,
             meter: backend.capabilities().usage.then(|| Arc::clone(&purse) as Arc<dyn Meter>),
             may_nudge: self.may_nudge,
@@ -124,6 +129,7 @@ impl Assembly {
             clock: Arc::clone(&inner.clock),
         });
         shared.add_session(session.clone());
+        tokio::spawn(attend(Arc::clone(shared), session.clone()));
         // Not awaited: the agent runs by now, and until it is written the record is in memory.
         let recording = tokio::task::spawn_blocking({
             let (shared, record) = (Arc::clone(shared), Arc::clone(&record));

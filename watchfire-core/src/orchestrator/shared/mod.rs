@@ -1,5 +1,6 @@
 //! The ground of all rooms of the orchestrator: its parts, the open project, the way to the dispatcher, the log.
 
+mod candidates;
 pub(crate) mod hosts;
 mod log;
 mod logs;
@@ -13,6 +14,7 @@ mod supervise;
 
 use crate::{Error, ErrorKind, Result};
 
+pub(crate) use candidates::{Names, candidates};
 pub use log::{Gap, LogStream, Record, Seen};
 pub(crate) use log::{ProjectLog, Subscribed};
 pub use logs::SessionLog;

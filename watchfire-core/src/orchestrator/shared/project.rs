@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 use super::{BoardRead, Parts, Reports, hosts};
 use crate::Result;
 use crate::files::DirLock;
+use crate::inquiry::Room;
 use crate::journal::JournalHandle;
 use crate::model::{self, KeyFile, Project, ProjectId, SessionId, Settings, TaskNumber, UnknownKey};
 use crate::schedule::{Fact, LifeId, Limits, Notice, NoticeCode};
@@ -62,6 +63,8 @@ pub(crate) struct ProjectShared {
     boards: AtomicU64,
     /// Number of clean-ups under way.
     busy: watch::Sender<usize>,
+    /// What its sessions ask each other.
+    pub(crate) inquiries: Arc<Room>,
 }
 
 impl std::ops::Deref for ProjectShared {
@@ -80,10 +83,12 @@ const ENDED_SESSIONS: usize = 32;
 
 impl ProjectShared {
     pub(crate) fn new(inner: Arc<Parts>, site: Site) -> Self {
+        let inquiries = Arc::new(Room::new(site.state_dir.join("inquiries"), Arc::clone(&inner.clock)));
         Self {
             renewed_at: AtomicU64::new(millis(inner.clock.boot_time())),
             inner,
             site,
+            inquiries,
             sessions: Mutex::default(),
             begun: watch::Sender::new(0),
             claims: Mutex::default(),

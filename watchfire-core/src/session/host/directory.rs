@@ -1,9 +1,10 @@
 //! The folder of a session: copies of the project's files, its home, its temporary files.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::backend::{FileToWrite, LinkToMake};
-use crate::files::{create_private, make_private, remove_tree};
+use crate::files::{Replace, create_private, make_private, remove_tree};
 use crate::model::SessionId;
 use crate::{Error, ErrorKind, Result};
 
@@ -27,8 +28,8 @@ impl SessionDirectory {
         let root = sessions.join(session.as_str());
         create_private(&root)?;
         let directory = Self { root };
-        for folder in [directory.files(), directory.files().join("tasks"), directory.home(), directory.tmp()]
-        {
+        let tasks = directory.files().join("tasks");
+        for folder in [directory.files(), tasks, directory.home(), directory.tmp(), directory.bin()] {
             create_private(&folder)?;
         }
         Ok(directory)
@@ -68,6 +69,30 @@ impl SessionDirectory {
     #[must_use]
     pub fn tmp(&self) -> PathBuf {
         self.root.join("tmp")
+    }
+
+    /// Returns the folder with commands for the agent, which it can only read.
+    #[must_use]
+    pub fn bin(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    /// Writes a command for the agent: a script, because a link could not carry the words that make our program a helper.
+    pub(crate) fn write_command(&self, name: &str, line: &[OsString]) -> Result<()> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let mut script = b"#!/bin/sh\nexec".to_vec();
+        for word in line {
+            script.extend_from_slice(b" '");
+            for byte in word.as_bytes() {
+                match byte {
+                    b'\'' => script.extend_from_slice(b"'\\''"),
+                    byte => script.push(*byte),
+                }
+            }
+            script.push(b'\'');
+        }
+        script.extend_from_slice(b" \"$@\"\n");
+        Replace::new().with_mode(0o700).write(&self.bin().join(name), &script)
     }
 
     /// Writes the backend's files and makes its links below the home. Must be called before anything runs there.

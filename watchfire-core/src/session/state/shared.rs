@@ -1,13 +1,14 @@
 //! The state of one session, for the tasks that share it.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::blocks::Blocks;
+use super::claim::Completion;
 use super::conversation::Conversation;
 use super::ended::Ended;
 use super::failures::Failures;
@@ -68,6 +69,10 @@ pub(in crate::session) struct Shared {
     /// True if the agent accepts texts for as long as it runs.
     pub(in crate::session) can_type: bool,
     pub(in crate::session) files: PathBuf,
+    pub(in crate::session) completion: Completion,
+    /// True if the agent may ask the person.
+    pub(in crate::session) may_ask: bool,
+    pub(in crate::session) refused_questions: AtomicBool,
     pub(in crate::session) note: Note,
     pub(in crate::session) clock: Arc<dyn Clock>,
     pub(in crate::session) tallies: Mutex<Tallies>,
@@ -299,6 +304,13 @@ impl Shared {
     }
 
     fn ask_in(&self, questions: Vec<Question>, source: Source, in_file: bool) {
+        if !self.may_ask {
+            // Told once: `signal.json` is read again and again.
+            if !questions.is_empty() && !self.refused_questions.swap(true, Ordering::Relaxed) {
+                self.remark("the agent asked a question, which its project does not let it");
+            }
+            return;
+        }
         let mut new = Vec::new();
         for question in questions {
             let asked = serde_json::json!({ "id": question.id, "question": question.question });

@@ -4,6 +4,7 @@ pub(in crate::session) mod budget;
 pub(in crate::session) mod control;
 pub(in crate::session) mod deadline;
 pub(in crate::session) mod deliver;
+pub(in crate::session) mod desk;
 pub(in crate::session) mod last_call;
 pub(in crate::session) mod nudge;
 pub(in crate::session) mod opening;
@@ -12,5 +13,6 @@ pub(in crate::session) mod spool;
 
 pub(crate) use budget::Meter;
 pub(crate) use deadline::Deadline;
+pub(crate) use desk::Desk;
 pub(crate) use last_call::Uncommitted;
 pub(crate) use signals::SignalWatch;

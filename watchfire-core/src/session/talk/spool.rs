@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::control::is_settled;
+use super::desk::{Calls, Desk};
 use super::signals::SignalWatch;
 use crate::backend::{Backend, Fact, Observation, Source};
 use crate::clock::Clock;
@@ -20,6 +21,7 @@ const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 /// Takes messages until the session is `over`, and once more after that.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
+    desk: Option<Arc<dyn Desk>>,
     backend: Arc<dyn Backend>,
     folder: PathBuf,
     clock: Arc<dyn Clock>,
@@ -35,11 +37,11 @@ pub(in crate::session) async fn run(
         Ok(Err(error)) => return shared.remark(format!("no messages from the agent: {}", error.report())),
         Err(_) => return,
     };
-    let asked = Arc::clone(&spool);
+    let (asked, calls) = (Arc::clone(&spool), Calls::new(desk));
     match tokio::task::spawn_blocking(move || asked.asked()).await {
         Ok(Ok(asked)) => {
             for message in asked {
-                record(&shared, &*backend, message).await;
+                record(&shared, &*backend, (&spool, &calls), message).await;
             }
         }
         Ok(Err(error)) => shared.remark(format!("reading earlier questions: {}", error.report())),
@@ -54,7 +56,7 @@ pub(in crate::session) async fn run(
         let last = *over.borrow_and_update();
         let stamp = spool.stamp();
         if last || seen.is_none() || stamp != seen {
-            let all = take_all(&shared, &spool, &*backend).await;
+            let all = take_all(&shared, (&spool, &calls), &*backend).await;
             // Taking messages changes the stamp as well, so the next round takes once more.
             seen = stamp.filter(|stamp| all && is_settled(stamp.1, &*clock));
         }
@@ -71,9 +73,9 @@ pub(in crate::session) async fn run(
 
 /// Takes the available messages and returns true if none is left. Returns early for an agent that sends without end,
 /// so that it cannot keep this task busy.
-async fn take_all(shared: &Shared, spool: &Arc<Spool>, backend: &dyn Backend) -> bool {
+async fn take_all(shared: &Arc<Shared>, at: (&Arc<Spool>, &Calls), backend: &dyn Backend) -> bool {
     for _ in 0..16 {
-        let intake = match take(spool).await {
+        let intake = match take(at.0).await {
             Ok(intake) => intake,
             Err(error) => {
                 shared.remark(format!("reading the agent's messages: {}", error.report()));
@@ -84,7 +86,7 @@ async fn take_all(shared: &Shared, spool: &Arc<Spool>, backend: &dyn Backend) ->
             shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
         }
         for message in intake.messages {
-            record(shared, backend, message).await;
+            record(shared, backend, at, message).await;
         }
         if !intake.more {
             return true;
@@ -99,8 +101,13 @@ async fn take(spool: &Arc<Spool>) -> Result<Intake> {
     tokio::task::spawn_blocking(move || spool.take()).await.map_err(failed)?
 }
 
-/// Records a message. It is a claim of the agent: it may describe the agent, and changes nothing else.
-async fn record(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
+/// Records a message, or takes a call. It is a claim of the agent: it may describe the agent, and ask for what agents may.
+async fn record(
+    shared: &Arc<Shared>,
+    backend: &dyn Backend,
+    (spool, calls): (&Arc<Spool>, &Calls),
+    message: SpoolMessage,
+) {
     match message {
         SpoolMessage::Hook { event, payload, .. } => {
             let session = shared.vendor_session();
@@ -117,6 +124,7 @@ async fn record(shared: &Shared, backend: &dyn Backend, message: SpoolMessage) {
             let payload = serde_json::json!({ "text": text });
             shared.log.push(Source::Hook, Body::Event { name: "note".to_owned(), payload });
         }
+        SpoolMessage::Call(call) => calls.take(shared, spool, call),
         SpoolMessage::Signal(Signal::Questions(questions)) => shared.ask(questions, Source::Hook),
         // For the end of the work, only `signal.json` counts: it holds the last word, messages hold every
         // one.

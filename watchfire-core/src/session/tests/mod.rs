@@ -235,6 +235,8 @@ impl Stage {
             readiness: Readiness::Immediate,
             prompt: PromptDelivery::None,
             completion: Completion::Never,
+            desk: None,
+            may_ask: true,
             uncommitted: None,
             meter: None,
             restored: std::collections::BTreeMap::new(),

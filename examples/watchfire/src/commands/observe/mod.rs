@@ -1,6 +1,8 @@
-//! Watching agents that another `watchfire` runs, and sending them text.
+//! Watching agents that another `watchfire` runs, sending them text, and asking them.
 
+mod ask;
 mod follow;
+mod listen;
 mod send;
 mod sessions;
 mod wait;
@@ -8,7 +10,9 @@ mod watch;
 
 use std::time::Duration;
 
+pub(crate) use ask::{AskArgs, run as ask};
 pub(crate) use follow::{FollowArgs, run as follow};
+pub(crate) use listen::{ListenArgs, run as listen};
 pub(crate) use send::{SendArgs, run as send};
 pub(crate) use sessions::{SessionsArgs, run as sessions};
 pub(crate) use wait::{WaitArgs, run as wait};
@@ -22,7 +26,7 @@ use crate::failure::Result;
 use crate::text;
 
 /// Connects to everything that runs with this home.
-async fn connect(context: &Context) -> Result<Client> {
+pub(crate) async fn connect(context: &Context) -> Result<Client> {
     let here = match context.project().await {
         Ok(project) => Some(project.id),
         // Outside of a project, sessions have other names than that of their task.

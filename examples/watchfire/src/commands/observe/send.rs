@@ -26,15 +26,8 @@ pub(crate) struct SendArgs {
     /// The sessions: a task, an alias, an id, all, backend:NAME, mode:NAME, project:NAME or label:NAME
     #[arg(value_name = "TARGET")]
     target: Target,
-    /// The text
-    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "stdin"])]
-    text: Option<String>,
-    /// Take the text from a file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "stdin"])]
-    file: Option<PathBuf>,
-    /// Take the text from standard input
-    #[arg(long, conflicts_with = "text")]
-    stdin: bool,
+    #[command(flatten)]
+    text: TextArgs,
     /// Wait until the agent has this status in the turn that the text begins
     #[arg(long, value_name = "STATUS")]
     wait_until: Option<String>,
@@ -44,11 +37,22 @@ pub(crate) struct SendArgs {
     timeout: Option<String>,
 }
 
+/// The text, in one of three ways.
+#[derive(Args, Debug)]
+pub(crate) struct TextArgs {
+    /// The text
+    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "stdin"])]
+    text: Option<String>,
+    /// Take the text from a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "stdin"])]
+    file: Option<PathBuf>,
+    /// Take the text from standard input
+    #[arg(long, conflicts_with = "text")]
+    stdin: bool,
+}
+
 pub(crate) async fn run(context: &Context, args: SendArgs) -> Result<Exit> {
-    let text = words(&args)?;
-    if text.trim().is_empty() {
-        return Err(Failure::usage("the text is empty", "give one, or --file FILE, or --stdin"));
-    }
+    let text = words(&args.text)?;
     let timeout = args.timeout.as_deref().map(|it| duration("--timeout", it)).transpose()?;
     let options = SendOptions { wait_until: args.wait_until, timeout };
     let sent = connect(context).await?.send(&args.target, &text, options).await?;
@@ -78,7 +82,16 @@ fn line(detail: &proto::DeliveryDetail) -> String {
     format!("{}: {what}\n", name(&detail.name, 0))
 }
 
-fn words(args: &SendArgs) -> Result<String> {
+/// Returns the text.
+pub(super) fn words(args: &TextArgs) -> Result<String> {
+    let text = read(args)?;
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the text is empty", "give one, or --file FILE, or --stdin"));
+    }
+    Ok(text)
+}
+
+fn read(args: &TextArgs) -> Result<String> {
     let mut text = String::new();
     let read = match (&args.text, &args.file) {
         (Some(text), _) => return Ok(text.clone()),

@@ -1,17 +1,19 @@
 //! `watchfire answer` and `watchfire resume`: bring on a task that waits for the person.
 
 use clap::Args;
+use serde_json::json;
 use watchfire_core::model::TaskNumber;
 
+use crate::commands::observe;
 use crate::commands::run::{self, Word};
 use crate::context::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args, Debug)]
 pub(crate) struct AnswerArgs {
-    /// The task's number
-    #[arg(value_name = "N")]
-    number: TaskNumber,
+    /// The task's number, or the id of a question between agents, as watchfire listen --peers shows it
+    #[arg(value_name = "N|ID")]
+    to: String,
     /// The answer
     text: String,
     /// The id of the question, if the agent asks several
@@ -27,8 +29,29 @@ pub(crate) struct ResumeArgs {
 }
 
 pub(crate) async fn answer(context: &Context, args: AnswerArgs) -> Result<Exit> {
-    let AnswerArgs { number, text, question } = args;
+    let AnswerArgs { to, text, question } = args;
+    let Ok(number) = to.parse::<TaskNumber>() else {
+        let answered = observe::connect(context).await?.answer(&to, &text).await?;
+        return Ok(told(context, &answered));
+    };
+    // Where the task is being run, that program has its agent. Else this one brings it on.
+    let project = context.project().await?.id;
+    match observe::connect(context).await {
+        Ok(running) => {
+            if let Some(id) = running.answer_task(&project, number, question.as_deref(), &text).await? {
+                return Ok(told(context, &id));
+            }
+        }
+        Err(Failure::Remote { error, .. }) if error.code == "app_not_running" => {}
+        Err(failure) => return Err(failure),
+    }
     run::go_on(context, number, Word::Answer { question, text }).await
+}
+
+fn told(context: &Context, id: &str) -> Exit {
+    let value = json!({ "ok": true, "conversationId": id, "status": "answered" });
+    context.out.report(value, |out| format!("{} answered\n", out.style.green("✓")));
+    Exit::Good
 }
 
 pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<Exit> {

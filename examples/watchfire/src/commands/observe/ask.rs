@@ -1,0 +1,42 @@
+//! `watchfire ask`: asks an agent that runs, and shows its answer.
+
+use clap::Args;
+use serde_json::json;
+use watchfire_core::observe::Target;
+
+use super::send::{TextArgs, words};
+use super::{connect, duration, name};
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::text;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  watchfire ask 3 'which port do you use?'
+  watchfire ask brave-otter --timeout 2m --file question.md")]
+pub(crate) struct AskArgs {
+    /// The session: a task, an alias or an id
+    #[arg(value_name = "TARGET")]
+    target: Target,
+    #[command(flatten)]
+    text: TextArgs,
+    /// Wait at most this long (500ms, 30s, 10m)
+    #[arg(long, value_name = "TIME", default_value = "10m")]
+    timeout: String,
+}
+
+pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<Exit> {
+    let question = words(&args.text)?;
+    let timeout = duration("--timeout", &args.timeout)?;
+    let answered = connect(context).await?.ask(&args.target, &question, Some(timeout)).await?;
+    let value = json!({
+        "ok": true, "conversationId": answered.conversation_id, "session": answered.session_id,
+        "alias": answered.alias, "answer": answered.answer,
+    });
+    context.out.report(value, |_| {
+        let who = name(&answered.alias, answered.task_number);
+        format!("{who}: {}\n", text::lines(answered.answer.trim_end()))
+    });
+    Ok(Exit::Good)
+}

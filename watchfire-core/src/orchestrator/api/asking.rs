@@ -1,0 +1,56 @@
+//! What the person asks agents, and answers in their place.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::ProjectHandle;
+use crate::inquiry::{Inquiry, Party};
+use crate::model::SessionId;
+use crate::orchestrator::desk;
+use crate::{Error, ErrorKind, Result};
+
+impl ProjectHandle {
+    /// Asks the agent of a session, in the person's name, and waits for the end of that: an answer, or none `within` the time.
+    /// Default: 10 minutes.
+    ///
+    /// # Errors
+    /// `target_off` if it does not run; `busy` if too many questions to it are open; `invalid_input` for a text that is empty
+    /// or too long; those of the disk.
+    pub async fn ask(
+        &self,
+        session: &SessionId,
+        text: impl Into<String>,
+        within: Option<Duration>,
+    ) -> Result<Inquiry> {
+        let running = self.shared().session(session).filter(|it| !it.has_ended());
+        let to = running.ok_or_else(|| {
+            Error::new(ErrorKind::TargetOff, "the session has ended").with("session", session)
+        })?;
+        let asked = desk::ask(self.shared(), Party::Person, &to, text.into(), within, None).await?;
+        desk::end_of(self.shared(), &asked.id).await
+    }
+
+    /// Returns the open inquiries, oldest first.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub async fn inquiries(&self) -> Result<Vec<Inquiry>> {
+        Ok(self.shared().inquiries.book().await?.pending().cloned().collect())
+    }
+
+    /// Returns a channel that reports every change of an inquiry.
+    #[must_use]
+    pub fn inquiry_changes(&self) -> watch::Receiver<u64> {
+        self.shared().inquiries.changes()
+    }
+
+    /// Answers an inquiry in place of the session that was asked.
+    ///
+    /// # Errors
+    /// `not_found`; `already_answered`; `expired` and `target_off` if nobody waits for it any more; those of the disk.
+    pub async fn answer_inquiry(&self, id: &str, text: impl Into<String>) -> Result<Inquiry> {
+        let (id, text) = (id.to_owned(), text.into());
+        self.shared().inquiries.with(move |book| book.answer(&Party::Person, &id, &text)).await
+    }
+}

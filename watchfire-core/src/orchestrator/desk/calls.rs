@@ -1,0 +1,215 @@
+//! The calls of agents.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::peers::{ask, find, party};
+use super::wait::{end_of, until};
+use crate::endpoint::{AgentAction, AgentCall};
+use crate::inquiry::{Inquiry, InquiryState, Item};
+use crate::model::{AgentsMay, SessionId};
+use crate::orchestrator::shared::{Names, ProjectShared};
+use crate::session::{Desk, Session};
+use crate::{Error, ErrorKind, Result, prompt};
+
+/// Longest wait of one call.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time within which an agent that asks begins to await the answer.
+const EXPECTED: Duration = Duration::from_secs(5);
+
+/// Name of the wait of a session for anything.
+pub(super) fn listening(session: &SessionId) -> String {
+    format!("session {session}")
+}
+
+/// Name of the wait for an inquiry.
+pub(super) fn waiting(inquiry: &str) -> String {
+    format!("inquiry {inquiry}")
+}
+
+/// The desk of a project for one of its sessions.
+pub(crate) struct ProjectDesk {
+    shared: Arc<ProjectShared>,
+    may: AgentsMay,
+}
+
+impl ProjectDesk {
+    pub(crate) fn new(shared: &Arc<ProjectShared>, may: AgentsMay) -> Self {
+        Self { shared: Arc::clone(shared), may }
+    }
+
+    /// Refuses what the project does not let agents do. The only place where this is decided.
+    fn allow(&self, action: &AgentAction) -> Result<()> {
+        let needed = match action {
+            AgentAction::List => vec![("see_peers", self.may.see_peers)],
+            AgentAction::Ask { .. } => {
+                vec![("see_peers", self.may.see_peers), ("message_peers", self.may.message_peers)]
+            }
+            AgentAction::AskPerson { .. } => vec![("ask_person", self.may.ask_person)],
+            // What an agent is asked by the person it can always hear and answer, and its own work it can always end.
+            AgentAction::Answer { .. }
+            | AgentAction::Await { .. }
+            | AgentAction::Finish { .. }
+            | AgentAction::Listen { .. } => Vec::new(),
+        };
+        match needed.into_iter().find(|(_, may)| *may == Some(false)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(Error::new(ErrorKind::Unauthorized, "the project does not let its agents do this")
+                    .with("may", format!("agents_may.{name}: false")))
+            }
+        }
+    }
+
+    async fn list(&self, session: &Session) -> Result<Value> {
+        let names = Names::of(&self.shared).await?;
+        let peers = self.shared.sessions();
+        let peers = peers.iter().filter(|peer| peer.info().id != session.info().id);
+        let agents: Vec<_> = peers
+            .map(|peer| {
+                let info = peer.info();
+                json!({
+                    "alias": info.alias, "task": info.task, "title": names.title(info.task), "mode": info.mode,
+                    "backend": info.backend, "status": peer.status(),
+                })
+            })
+            .collect();
+        Ok(json!({ "agents": agents }))
+    }
+
+    /// Keeps an answer that comes at once for the call that is about to await it.
+    fn expect_await(&self, inquiry: &Inquiry) {
+        let (awaiting, clock) =
+            (self.shared.inquiries.awaiting(waiting(&inquiry.id)), Arc::clone(&self.shared.inner.clock));
+        tokio::spawn(async move {
+            clock.sleep_until(clock.boot_time() + EXPECTED).await;
+            drop(awaiting);
+        });
+    }
+
+    async fn await_end(&self, session: &Session, id: &str, wait: Duration) -> Result<Option<Value>> {
+        let asked = self.shared.inquiries.book().await?.find(id)?.clone();
+        if asked.from != party(session) {
+            return Err(Error::new(ErrorKind::Unauthorized, "another asked this").with("id", id));
+        }
+        let awaiting = self.shared.inquiries.awaiting(waiting(id));
+        let inquiry = tokio::select! {
+            inquiry = end_of(&self.shared, id) => inquiry?,
+            () = self.pass(wait) => asked,
+            _ = session.ended() => return Ok(None),
+        };
+        if !inquiry.is_pending() {
+            session.record_inquiry(&inquiry);
+            let item = Item::End(inquiry.clone());
+            // Before the wait is over: what is not noted as given would be typed as well.
+            self.shared.inquiries.note(move |book| book.given(&item)).await?;
+        }
+        drop(awaiting);
+        Ok(Some(end(&inquiry)))
+    }
+
+    async fn listen(&self, session: &Session, wait: Duration) -> Result<Option<Value>> {
+        let room = &self.shared.inquiries;
+        let awaiting = room.awaiting(listening(&session.info().id));
+        let passed = self.pass(wait);
+        tokio::pin!(passed);
+        let mut changes = room.changes();
+        let heard = loop {
+            changes.borrow_and_update();
+            if let Some(item) = room.book().await?.next(&session.info().id, true) {
+                let heard = match &item {
+                    Item::Question(inquiry) => question(inquiry),
+                    Item::End(inquiry) => {
+                        session.record_inquiry(inquiry);
+                        end(inquiry)
+                    }
+                };
+                room.note(move |book| book.given(&item)).await?;
+                break heard;
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                // Something may expire.
+                () = until(&self.shared, None) => {}
+                () = &mut passed => break Value::Null,
+                _ = session.ended() => return Ok(None),
+            }
+        };
+        drop(awaiting);
+        Ok(Some(heard))
+    }
+
+    async fn pass(&self, wait: Duration) {
+        let clock = &self.shared.inner.clock;
+        clock.sleep_until(clock.boot_time() + wait.min(LONGEST)).await;
+    }
+}
+
+#[async_trait]
+impl Desk for ProjectDesk {
+    async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Value>> {
+        self.allow(&call.action)?;
+        match call.action.clone() {
+            AgentAction::Answer { inquiry, text } => {
+                let me = party(session);
+                let answered =
+                    self.shared.inquiries.with(move |book| book.answer(&me, &inquiry, &text)).await?;
+                Ok(Some(json!({ "conversationId": answered.id, "status": "answered" })))
+            }
+            AgentAction::Ask { target, text, within_ms } => {
+                let (me, id) = (party(session), call.id.clone());
+                let known =
+                    self.shared.inquiries.with(move |book| Ok(book.of_call(&me, &id).cloned())).await?;
+                let asked = match known {
+                    // Taken before a restart. The one that was asked may have ended since, and its state says so.
+                    Some(known) => known,
+                    None => {
+                        let to = find(&self.shared, &target).await?;
+                        let within = within_ms.map(Duration::from_millis);
+                        ask(&self.shared, party(session), &to, text, within, Some(call.id.clone())).await?
+                    }
+                };
+                session.record_inquiry(&asked);
+                self.expect_await(&asked);
+                Ok(Some(json!({ "id": asked.id, "to": asked.to.to_string(), "deadline": asked.deadline })))
+            }
+            AgentAction::AskPerson { text } => {
+                Ok(Some(json!({ "question": session.ask_person(&call.id, &text)? })))
+            }
+            AgentAction::Await { inquiry, wait_ms } => {
+                self.await_end(session, &inquiry, Duration::from_millis(wait_ms)).await
+            }
+            AgentAction::Finish { success, reason } => {
+                session.finish(success, reason).await?;
+                Ok(Some(json!({ "status": "finished" })))
+            }
+            AgentAction::List => self.list(session).await.map(Some),
+            AgentAction::Listen { wait_ms } => self.listen(session, Duration::from_millis(wait_ms)).await,
+        }
+    }
+}
+
+/// Returns a question as the one that is asked hears it.
+fn question(inquiry: &Inquiry) -> Value {
+    json!({
+        "conversationId": inquiry.id, "fromAgentId": inquiry.from.session(), "from": inquiry.from.to_string(),
+        "taskId": inquiry.from.task(),
+        "question": inquiry.text, "deadline": inquiry.deadline, "message": prompt::asked(inquiry),
+    })
+}
+
+/// Returns an inquiry as the one that asked hears of its end.
+fn end(inquiry: &Inquiry) -> Value {
+    let answer = match &inquiry.state {
+        InquiryState::Answered { text, .. } => Some(text),
+        _ => None,
+    };
+    json!({
+        "id": inquiry.id, "to": inquiry.to.to_string(), "state": inquiry.state.as_str(), "answer": answer,
+        "message": prompt::ended(inquiry),
+    })
+}
