@@ -105,6 +105,7 @@ const TESTS: &[(&str, Test)] = &[
     ("replaced_files_stay_covered_without_watchers", lifecycle::replaced_files_stay_covered_without_watchers),
     ("sessions_work_under_a_guardian", session::sessions_work_under_a_guardian),
     ("limits_hold", limits::limits_hold),
+    ("a_fork_bomb_ends", limits::a_fork_bomb_ends),
     ("the_network_is_what_was_asked", network::the_network_is_what_was_asked),
     ("a_lost_helper_starts_nothing", misuse::a_lost_helper_starts_nothing),
     ("garbled_configuration_starts_nothing", misuse::garbled_configuration_starts_nothing),

@@ -36,7 +36,7 @@ impl EnvironmentPolicy {
     pub fn passes_with(&self, name: &OsStr, value: &OsStr) -> bool {
         // The user who names a variable has decided about its value too.
         let is_named = name.to_str().is_some_and(|name| self.allow.iter().any(|pattern| pattern == name));
-        is_named || (self.passes(name) && !has_login(&value.to_string_lossy()))
+        is_named || (self.passes(name) && !value_has_login(&value.to_string_lossy()))
     }
 
     /// Returns the variables that pass.
@@ -47,11 +47,25 @@ impl EnvironmentPolicy {
     }
 }
 
+/// Returns true if the value of a variable is or holds an address with a login, in any spelling that programs take.
+fn value_has_login(value: &str) -> bool {
+    // curl and Python also take a proxy without its scheme: `user:password@host:port`.
+    let bare = value.strip_prefix("//").unwrap_or(value);
+    let is_login =
+        bare.rsplit_once('@').and_then(|(login, _)| login.split_once(':')).is_some_and(|(user, _)| {
+            // The `:` of a list of folders stands after a `/`. A `:` before `//` ends the name of a scheme, and
+            // `has_login` looks at what follows.
+            !user.contains('/') && !bare.contains("://")
+        });
+    is_login || has_login(value)
+}
+
 /// Returns true if `text` holds an address with a user name or a password: `https://user:password@host/`.
 #[must_use]
 pub fn has_login(text: &str) -> bool {
     text.split("://").skip(1).any(|rest| {
-        let authority = rest.split(['/', '?', '#', '"', '\\', ' ', ',']).next().unwrap_or_default();
+        // A comma is legal in a password, and Python takes `?` and `#` in one too.
+        let authority = rest.split(['/', '"', '\\', ' ']).next().unwrap_or_default();
         // A name without a password counts too, since some services take a token in its place.
         authority.contains('@')
     })
@@ -78,6 +92,34 @@ mod tests {
         };
         let passed: Vec<_> = policy.filter(&environment).into_keys().collect();
         assert_eq!(passed, ["HTTPS_PROXY", "NAMED_PROXY"]);
+    }
+
+    #[test]
+    fn a_login_is_seen_in_every_spelling_that_programs_take() {
+        for login in [
+            "http://me:secret@proxy.invalid:3128/",
+            "https://token@example.invalid/index/",
+            "http://me:se,cret@proxy.invalid:3128/",
+            "http://me:se?cret@proxy.invalid:3128/",
+            "http://me:se#cret@proxy.invalid:3128/",
+            "me:secret@proxy.invalid:3128",
+            "//me:se/cret@proxy.invalid:3128",
+            "https://first.invalid,http://me:secret@second.invalid",
+        ] {
+            assert!(value_has_login(login), "{login}");
+        }
+        for plain in [
+            "http://proxy.invalid:3128/",
+            "proxy.invalid:3128",
+            "https://proxy.golang.org,direct",
+            "https://registry.invalid/@scope/pkg",
+            "git@example.invalid:me/project.git",
+            "/opt/a:/home/u/x@y/bin",
+            "me@example.invalid",
+            "unix:path=/run/user/1000/bus",
+        ] {
+            assert!(!value_has_login(plain), "{plain}");
+        }
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(super) struct Config {
 pub(super) struct Limits {
     pub(super) processes: Option<u64>,
     pub(super) open_files: Option<u64>,
+    /// Size of the process namespace: process numbers for the program and all that it starts.
+    #[serde(default)]
+    pub(super) numbers: Option<u64>,
     /// In bytes.
     pub(super) file_size: Option<u64>,
 }
@@ -123,6 +126,9 @@ pub(super) struct Status {
     /// Places that should be copy-on-write and can only be read, since no layer could be made.
     #[serde(default)]
     pub(super) flat: Vec<String>,
+    /// Number of process numbers inside, if it is bounded.
+    #[serde(default)]
+    pub(super) numbers: Option<u64>,
     /// Signals and abstract sockets are scoped.
     pub(super) scoped: bool,
     /// System calls are filtered.

@@ -67,6 +67,9 @@ impl Plan {
             limits: Limits {
                 // Elsewhere than in a user namespace all processes of the person would count, and root's never do.
                 processes: policy.limits.processes.or(Some(PROCESSES)).filter(|_| namespaces && !root),
+                // `bwrap` makes the namespace, and our helper inside it may not change its size.
+                numbers: (root && means == Means::Own && has_own_process_numbers())
+                    .then(|| policy.limits.processes.unwrap_or(PROCESSES).saturating_add(RESERVED)),
                 open_files: policy.limits.open_files,
                 file_size: policy.limits.file_size_mb.map(|size| size.saturating_mul(1 << 20)),
             },
@@ -119,6 +122,23 @@ impl Plan {
 /// build does not.
 const PROCESSES: u64 = 8192;
 
+/// Process numbers that the kernel gives once only: after the highest it begins again behind them. A smaller namespace
+/// is refused.
+const RESERVED: u64 = 300;
+
+/// Returns true if each process namespace has a `pid_max` of its own. Before Linux 6.14 there is one for the machine, and
+/// to write it inside would limit everybody.
+fn has_own_process_numbers() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    has_own_process_numbers_in(&release)
+}
+
+fn has_own_process_numbers_in(release: &str) -> bool {
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0_u32));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 14)
+}
+
 fn own_files(policy: &SandboxPolicy) -> Vec<(RawPath, String)> {
     let files = policy.files.iter().filter_map(|file| {
         // The link of a home folder is followed, a link at the very place is replaced.
@@ -139,4 +159,23 @@ fn rules_over(mounts: &Mounts) -> Vec<(PathBuf, Rights)> {
         .filter(|place| matches!(place.view, View::Writable | View::Fresh | View::Own | View::Layer));
     rules.extend(writable.map(|place| (place.path.as_path().to_owned(), writing())));
     rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_has_one_pid_max_for_the_machine() {
+        for (release, own) in [
+            ("6.18.44-fc-v669\n", true),
+            ("6.14.0", true),
+            ("7.0", true),
+            ("6.13.9", false),
+            ("5.15.0-91", false),
+            ("", false),
+        ] {
+            assert_eq!(has_own_process_numbers_in(release), own, "{release}");
+        }
+    }
 }

@@ -106,6 +106,12 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
     if let Some(mounts) = &config.mounts {
         let before = namespaces::enter(|| *told = None)?;
+        // The kernel never counts root's processes against a limit of resources. Where /proc is read-only, as in docker,
+        // the numbers stay unbounded, and the report has no word of them.
+        status.numbers = config.limits.numbers.filter(|numbers| {
+            // Before the new view, in which the machine's settings cannot be written.
+            std::fs::write("/proc/sys/kernel/pid_max", numbers.to_string()).is_ok()
+        });
         mounts::arrange(mounts, before.terminal.as_deref(), config.landlock, status)
             .map_err(|error| error.to_string())?;
         let mut keeper = Keeper::new(mounts, told.as_ref())

@@ -136,6 +136,9 @@ impl Facts {
             report =
                 report.with_note(format!("can be read only, since no layer could be made over it: {places}"));
         }
+        if let Some(numbers) = told.and_then(|status| status.numbers) {
+            report = report.with_note(format!("all that it starts shares {numbers} process numbers"));
+        }
         if let Some(why) = told.and_then(|status| status.ended.as_ref()) {
             report = report.with_note(format!("everything in it was ended: {why}"));
         }
