@@ -15,6 +15,7 @@ mod isolated;
 mod merging;
 mod odd_repositories;
 mod queue;
+mod races;
 mod ready;
 mod recovery;
 mod references;
