@@ -6,6 +6,7 @@ pub(crate) mod agent_head;
 pub(crate) mod agent_ref;
 pub(crate) mod commit;
 pub(crate) mod commit_object;
+pub(crate) mod index_lock;
 pub(crate) mod left;
 pub(crate) mod new_blobs;
 pub(crate) mod ownership;
