@@ -9,6 +9,7 @@ pub(crate) mod commit_object;
 pub(crate) mod index_lock;
 pub(crate) mod left;
 pub(crate) mod new_blobs;
+pub(crate) mod new_pack;
 pub(crate) mod ownership;
 pub(crate) mod project;
 pub(crate) mod queue;

@@ -180,6 +180,13 @@ async fn publishing() {
 }
 
 #[tokio::test]
+#[ignore = "started by the others, to be killed"]
+async fn capturing() {
+    let Some(root) = root() else { return };
+    capture(&GitWorkspace::open(&root, GitOptions::default()).unwrap(), 1).await;
+}
+
+#[tokio::test]
 async fn what_fails_after_the_target_moved_is_taken_back() {
     for place in ["bring", "bring last", "index"] {
         let repo = repository();
