@@ -22,7 +22,7 @@ use crate::repository::project::Project;
 use crate::repository::tag_object;
 use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
 use crate::repository::tree_path::{check_path, is_read_by_git};
-use crate::repository::verify::{LARGEST, check_link};
+use crate::repository::verify::{LARGEST, TOO_LARGE, check_link};
 
 /// Number of objects from which on they are written as one pack.
 const PACK: usize = 200;
@@ -205,7 +205,8 @@ impl Transfer {
             return Ok(());
         }
         let sound = |content: &[u8]| !is_modules || is_sound_gitmodules(content);
-        if !self.read(node.id, ObjectType::Blob, sound)? {
+        let is_sound = self.read(node.id, ObjectType::Blob, sound);
+        if !is_sound.map_err(|error| error.with("file", RepoPath::new(name)))? {
             return Err(broken("the work has a .gitmodules that git refuses"));
         }
         if self.blobs.insert(node.id) {
@@ -237,7 +238,10 @@ impl Transfer {
         let odb = self.both.odb().during("opening an agent's objects")?;
         let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
         // By the header, before the content is in memory.
-        if found != kind || size > LARGEST {
+        if size > LARGEST {
+            return Err(broken(TOO_LARGE).with("object", id));
+        }
+        if found != kind {
             return Err(damaged(name, id));
         }
         let object = odb.read(id).map_err(|e| damaged(name, id).with_source(e))?;

@@ -187,6 +187,7 @@ fn lasts(kind: ObstacleKind) -> bool {
         kind,
         ObstacleKind::FilterNotAllowed
             | ObstacleKind::ConversionFailed
+            | ObstacleKind::IndexSparse
             | ObstacleKind::IndexUnreadable
             | ObstacleKind::IndexUnsupported
     )
@@ -397,6 +398,9 @@ impl Publication {
                 Err(e) => {
                     let message = format!("its index cannot be read ({})", e.report());
                     let kind = match e.kind() {
+                        ErrorKind::NotSupported if e.detail("extension") == Some("sdir") => {
+                            ObstacleKind::IndexSparse
+                        }
                         ErrorKind::NotSupported => ObstacleKind::IndexUnsupported,
                         _ => ObstacleKind::IndexUnreadable,
                     };

@@ -82,9 +82,9 @@ impl Checkout {
     pub(crate) fn underway(&self, name: &str) -> Result<Option<&'static str>> {
         // HEAD is detached during these. git notes the branch, a bisection by its short name.
         for (file, what) in [
-            ("rebase-merge/head-name", "a rebase is under way"),
-            ("rebase-apply/head-name", "a rebase is under way"),
-            ("BISECT_START", "a bisection is under way"),
+            ("rebase-merge/head-name", "a rebase is under way (`git rebase --continue` or `--abort`)"),
+            ("rebase-apply/head-name", "a rebase is under way (`git rebase --continue` or `--abort`)"),
+            ("BISECT_START", "a bisection is under way (`git bisect reset` ends it)"),
         ] {
             let branch = files::read(&self.git.join(file))?.unwrap_or_default();
             let branch = branch.trim_ascii();
@@ -98,10 +98,10 @@ impl Checkout {
             return Ok(None);
         }
         let signs = [
-            ("MERGE_HEAD", "a merge is under way"),
-            ("CHERRY_PICK_HEAD", "a cherry-pick is under way"),
-            ("REVERT_HEAD", "a revert is under way"),
-            ("rebase-apply", "patches are being applied"),
+            ("MERGE_HEAD", "a merge is under way (`git merge --continue` or `--abort`)"),
+            ("CHERRY_PICK_HEAD", "a cherry-pick is under way (`git cherry-pick --continue` or `--abort`)"),
+            ("REVERT_HEAD", "a revert is under way (`git revert --continue` or `--abort`)"),
+            ("rebase-apply", "patches are being applied (`git am --continue` or `--abort`)"),
         ];
         Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
     }

@@ -12,6 +12,7 @@ mod histories;
 mod hostile_files;
 mod init;
 mod isolated;
+mod lfs;
 mod merging;
 mod odd_repositories;
 mod queue;
