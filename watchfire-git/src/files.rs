@@ -182,11 +182,25 @@ pub(crate) fn set_aside(path: &Path, aside: &Path, name: &str) -> Result<PathBuf
         let to = aside.join(format!("{name}-{n}"));
         // Looked at first, because a rename would replace a file or an empty folder.
         if absent(fs::symlink_metadata(&to)).during("reading a folder")?.is_none() {
-            fs::rename(path, &to).map_err(|e| Error::io("moving something aside", e).with_path(path))?;
+            let moved = match fs::rename(path, &to) {
+                Err(e) if e.kind() == io::ErrorKind::CrossesDevices => move_across(path, &to),
+                moved => moved,
+            };
+            moved.map_err(|e| Error::io("moving something aside", e).with_path(path))?;
             return Ok(to);
         }
     }
     Err(broken("too much was set aside: look through it and remove what you do not need").with_path(aside))
+}
+
+/// Moves a file or link to another file system.
+fn move_across(path: &Path, to: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_symlink() {
+        std::os::unix::fs::symlink(fs::read_link(path)?, to)?;
+    } else {
+        fs::copy(path, to)?;
+    }
+    fs::remove_file(path)
 }
 
 /// Takes the lock at `path`. Creates its folder if it is missing, and waits up to `patience` for another

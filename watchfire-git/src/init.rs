@@ -12,12 +12,14 @@ use watchfire_core::workspace::Commit;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
+use crate::failpoint::reached;
 use crate::files;
 use crate::identity;
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
 use crate::options::GitOptions;
 use crate::repository::commit::signs;
+use crate::repository::index_lock::IndexLock;
 use crate::repository::project::commit;
 use crate::repository::tree::{self, FILE, Node};
 use crate::repository::tree_edit::{self, Edits};
@@ -26,6 +28,7 @@ use crate::repository::tree_edit::{self, Edits};
 const LINE: &str = ".watchfire/";
 const MESSAGE: &str = "chore: add .watchfire to gitignore\n";
 const NAME: &str = ".gitignore";
+const LOCKED: &str = "another git command is running, or left its index.lock";
 
 /// The result of [`init`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -158,24 +161,17 @@ fn commit_line(repo: &Repository, options: &GitOptions) -> Result<Result<Commit,
         return Ok(Err("the repository signs its commits".to_owned()));
     }
     // Held for the commit and the index together, so that no git command of the person's comes between them.
-    let lock = repo.path().join("index.lock");
-    match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
-        Ok(_) => {}
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Ok(Err("another git command is running, or left its index.lock".to_owned()));
+    match IndexLock::take(repo.path())? {
+        Some(lock) => {
+            reached("init: locked");
+            commit_locked(repo, options, lock)
         }
-        Err(e) => return Err(Error::io("locking the index", e).with_path(&lock)),
+        None => Ok(Err(LOCKED.to_owned())),
     }
-    let made = commit_locked(repo, options, &lock);
-    // If the index was written, the lock has been renamed into its place.
-    if lock.exists() {
-        _ = fs::remove_file(&lock);
-    }
-    made
 }
 
 /// Makes the commit and updates the index. Called with `index.lock` held.
-fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result<Result<Commit, String>> {
+fn commit_locked(repo: &Repository, options: &GitOptions, lock: IndexLock) -> Result<Result<Commit, String>> {
     let head = match repo.head() {
         Ok(head) => Some(head.peel_to_commit().during("reading HEAD")?),
         // The first commit of the repository has no parent.
@@ -196,6 +192,11 @@ fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result
     let tree = repo.find_tree(tree).during("reading a tree")?;
     let person = identity::person(repo, &options.fallback)?;
     let parents: Vec<_> = head.iter().collect();
+    // A person may have removed the lock. Then a commit without its line in the index would be taken back by the
+    // next commit.
+    if !lock.is_held() {
+        return Ok(Err(LOCKED.to_owned()));
+    }
     let made = repo
         .commit(Some("HEAD"), &person, &person, MESSAGE, &tree, &parents)
         .during("committing .gitignore")?;
@@ -205,7 +206,7 @@ fn commit_locked(repo: &Repository, options: &GitOptions, lock: &Path) -> Result
 
 /// Adds the line to the index too, unless the person staged the removal of the file, or something that
 /// is no file.
-fn index_line(repo: &Repository, lock: &Path, old: Option<Node>, new: Node) -> Result<()> {
+fn index_line(repo: &Repository, lock: IndexLock, old: Option<Node>, new: Node) -> Result<()> {
     let path = repo.path().join("index");
     let mut index = IndexFile::read(&path)?;
     let staged = index.entry(NAME.as_bytes());
@@ -226,6 +227,5 @@ fn index_line(repo: &Repository, lock: &Path, old: Option<Node>, new: Node) -> R
     // The index gets a new time, and git believes entries that are older than their index.
     index.settle(repo.workdir().unwrap_or(Path::new("/")));
     index.set(Entry::new(NAME.as_bytes(), node, None));
-    fs::write(lock, index.to_bytes()).map_err(|e| Error::io("writing the index", e).with_path(lock))?;
-    fs::rename(lock, &path).map_err(|e| Error::io("writing the index", e).with_path(&path))
+    lock.put(&index.to_bytes())
 }

@@ -107,10 +107,13 @@ obstacles! {
     /// Another git command holds the lock of the index, or left it behind.
     IndexLocked = "index_locked",
         "wait for the git command that runs there; if none does, remove index.lock in its git directory";
+    /// The index is sparse: some of its entries stand for whole folders.
+    IndexSparse = "index_sparse", "run `git sparse-checkout reapply --no-sparse-index` in the checkout";
     /// The index is damaged, or the current user may not read it.
     IndexUnreadable = "index_unreadable", "run `git status` in the checkout, and repair what it reports";
     /// The index has a form that is not supported, such as a split index.
-    IndexUnsupported = "index_unsupported", "run `git update-index --no-split-index` in the checkout";
+    IndexUnsupported = "index_unsupported",
+        "run `git config core.splitIndex false` and `git update-index --no-split-index` in the checkout";
     /// Local edits would be overwritten.
     LocalEdits = "local_edits", "commit these edits, or set them aside with `git stash`";
     /// A merge, rebase, bisection or the like is under way in the checkout.

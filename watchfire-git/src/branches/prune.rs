@@ -13,6 +13,7 @@ use crate::repository::admin::{self, Owner};
 use crate::repository::agent_head;
 use crate::repository::agent_ref;
 use crate::repository::left;
+use crate::repository::new_pack;
 use crate::repository::ownership::{self, Ownership};
 use crate::repository::project::Project;
 use crate::repository::record::Record;
@@ -90,8 +91,20 @@ pub(crate) fn bases(project: &Project, repo: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// Removes the temporary files that killed processes left in the administration of agents' worktrees.
+/// Removes the temporary files that killed processes left among our records, and in the administration of
+/// agents' worktrees.
 pub(crate) fn temporary(project: &Project) -> Result<()> {
+    new_pack::complete(project)?;
+    let state = project.state();
+    let folders = files::entries(&state)?.into_iter().map(|(_, path)| path);
+    // Private copies and folders that are kept ready have sweeps of their own.
+    let own_sweep = |path: &std::path::Path| path.ends_with("private") || path.ends_with("ready");
+    let folders = folders.filter(|path| path.is_dir() && !own_sweep(path)).chain([state.clone()]);
+    for folder in folders {
+        for (_, path) in files::entries(&folder)?.iter().filter(|(name, _)| files::is_abandoned(name)) {
+            _ = std::fs::remove_file(path).or_else(|_| files::remove_tree(path));
+        }
+    }
     for (_, admin) in files::entries(&project.common.join("worktrees"))? {
         if !admin.is_dir() || admin::owner(&admin)? == Owner::Person {
             continue;

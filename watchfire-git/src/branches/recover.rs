@@ -57,9 +57,6 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
         recovery.attention.push(error.report());
     }
     recovery.undone.extend(scratched.removed);
-    if let Err(error) = prune::temporary(project) {
-        recovery.attention.push(error.report());
-    }
     if let Err(error) = private::sweep(project) {
         recovery.attention.push(error.report());
     }
@@ -83,9 +80,9 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     // A folder that was removed without its branch or administration needs nothing here: `open` and `prune`
     // start from such a state anyway.
     agent_ref::release_stale(project)?;
-    let temporary = files::entries(&project.state().join("tmp"))?.into_iter();
-    for (_, path) in temporary.filter(|(name, _)| files::is_abandoned(name)) {
-        _ = std::fs::remove_file(&path).or_else(|_| files::remove_tree(&path));
+    // After the locks of references, which are told by their second names among these files.
+    if let Err(error) = prune::temporary(project) {
+        recovery.attention.push(error.report());
     }
     for aside in [project.worktrees().join("aside"), private::aside(project)] {
         if !files::entries(&aside)?.is_empty() {

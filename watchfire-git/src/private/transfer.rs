@@ -17,11 +17,12 @@ use crate::failpoint::reached;
 use crate::files;
 use crate::private::copies::unreadable;
 use crate::repository::commit_object;
+use crate::repository::new_pack::NewPack;
 use crate::repository::project::Project;
 use crate::repository::tag_object;
 use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
 use crate::repository::tree_path::{check_path, is_read_by_git};
-use crate::repository::verify::{LARGEST, check_link};
+use crate::repository::verify::{LARGEST, TOO_LARGE, check_link};
 
 /// Number of objects from which on they are written as one pack.
 const PACK: usize = 200;
@@ -36,6 +37,8 @@ pub(crate) struct Transfer {
     /// The repository with the agent's objects.
     both: Repository,
     _plain: PlainObjects,
+    /// Folder for a pack that is being made.
+    scratch: PathBuf,
     /// Sound objects that are to be written, by kind. An object of one kind does not vouch for a name that
     /// expects another.
     commits: HashSet<Oid>,
@@ -52,7 +55,8 @@ impl Transfer {
     /// other folders is not believed.
     pub(crate) fn new(project: &Project, objects: &Path) -> Result<Self> {
         let both = project.open()?;
-        let plain = PlainObjects::of(&both, objects, &project.state().join("tmp"))?;
+        let scratch = project.state().join("tmp");
+        let plain = PlainObjects::of(&both, objects, &scratch)?;
         let path = plain.0.to_str();
         let path = path.ok_or_else(|| broken("the path of the repository is no UTF-8").with_path(objects))?;
         both.odb().and_then(|odb| odb.add_disk_alternate(path)).during("opening an agent's objects")?;
@@ -60,6 +64,7 @@ impl Transfer {
             real: project.open()?,
             both,
             _plain: plain,
+            scratch,
             commits: HashSet::new(),
             tags: HashSet::new(),
             blobs: HashSet::new(),
@@ -200,7 +205,8 @@ impl Transfer {
             return Ok(());
         }
         let sound = |content: &[u8]| !is_modules || is_sound_gitmodules(content);
-        if !self.read(node.id, ObjectType::Blob, sound)? {
+        let is_sound = self.read(node.id, ObjectType::Blob, sound);
+        if !is_sound.map_err(|error| error.with("file", RepoPath::new(name)))? {
             return Err(broken("the work has a .gitmodules that git refuses"));
         }
         if self.blobs.insert(node.id) {
@@ -232,7 +238,10 @@ impl Transfer {
         let odb = self.both.odb().during("opening an agent's objects")?;
         let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
         // By the header, before the content is in memory.
-        if found != kind || size > LARGEST {
+        if size > LARGEST {
+            return Err(broken(TOO_LARGE).with("object", id));
+        }
+        if found != kind {
             return Err(damaged(name, id));
         }
         let object = odb.read(id).map_err(|e| damaged(name, id).with_source(e))?;
@@ -262,11 +271,9 @@ impl Transfer {
         for id in &self.order {
             pack.insert_object(*id, None).during(writing)?;
         }
-        let folder = self.real.commondir().join("objects/pack");
-        pack.write(&folder, 0o444).during(writing)?;
-        reached("import: pack written");
-        // The handle has listed the packs before, and would not find the new one.
-        self.real.odb().and_then(|odb| odb.refresh()).during(writing)
+        let made = NewPack::new(&self.scratch)?;
+        pack.write(made.folder(), 0o444).during(writing)?;
+        made.put(&self.real)
     }
 
     fn copy(&self, to: &Odb<'_>, id: Oid) -> Result<()> {

@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use git2::{Repository, RepositoryOpenFlags};
-use rustix::fs::{CWD, FileType, RenameFlags, Stat, lstat, renameat_with};
-use rustix::io::Errno;
+use rustix::fs::{CWD, FileType, Stat};
 use watchfire_core::{Error, Result};
 
 use crate::error::{During, broken};
 use crate::failpoint::{failing, reached};
-use crate::files::{self, exchange, unique};
-use crate::index::entry::{Entry, mode_of};
+use crate::files::{self, unique};
+use crate::index::entry::Entry;
 use crate::parts::in_parts;
+use crate::publish::swap;
 use crate::publish::view::{Brought, Disk, View};
-use crate::repository::tree::{EXECUTABLE, LINK, Node, SUBMODULE};
+use crate::repository::tree::{EXECUTABLE, Node, SUBMODULE};
 use crate::repository::tree_diff::Change;
 use crate::worktree::materialize::write_file;
 
@@ -32,6 +32,8 @@ use crate::worktree::materialize::write_file;
 pub(crate) struct Bringing {
     /// Folder of the new and the displaced files, one for each change.
     stage: PathBuf,
+    /// Folder for displaced edits that cannot go back to their place.
+    aside: PathBuf,
     done: Vec<Step>,
     /// Existing folders of the checkout. True if renames from the stage reach them.
     folders: HashMap<PathBuf, bool>,
@@ -43,6 +45,8 @@ struct Step {
     at: PathBuf,
     staged: PathBuf,
     kind: Kind,
+    /// State of the file that was displaced.
+    displaced: Option<Stat>,
     /// State of the file that was put at `at`. Shows whether a person has edited it since.
     put: Option<Stat>,
 }
@@ -55,9 +59,10 @@ enum Kind {
 }
 
 impl Bringing {
-    /// Prepares to bring changes by way of the folder `stage`.
-    pub(crate) fn new(stage: PathBuf) -> Self {
-        Self { stage, done: Vec::new(), folders: HashMap::new() }
+    /// Prepares to bring changes by way of the folder `stage`. Edits that cannot stay where they are are moved
+    /// to the folder `aside`.
+    pub(crate) fn new(stage: PathBuf, aside: PathBuf) -> Self {
+        Self { stage, aside, done: Vec::new(), folders: HashMap::new() }
     }
 
     /// Returns the place in which the new content of change `n` waits, and afterwards the old content.
@@ -143,12 +148,13 @@ impl Bringing {
         }
         let staged = self.near(n, parent)?;
         reached("file: written");
-        if !put_new(&staged, &at)? {
+        if !swap::put_new(&staged, &at)? {
+            self.discard(&staged);
             return Ok(None);
         }
         reached("file: linked");
-        let put = stat(&at)?;
-        self.done.push(Step { at, staged, kind: Kind::Added, put: Some(put) });
+        let put = swap::stat(&at)?;
+        self.done.push(Step { at, staged, kind: Kind::Added, displaced: None, put: Some(put) });
         Ok(Some(put))
     }
 
@@ -156,28 +162,12 @@ impl Bringing {
     fn replace(&mut self, view: &View<'_>, n: usize, path: &[u8], old: &Stat) -> Result<Option<Stat>> {
         let at = view.at(path);
         let staged = self.near(n, parent(&at))?;
-        if !lstat(&at).is_ok_and(|now| is_same(&now, old)) {
+        if !swap::swap(&staged, &at, old, &self.aside)? {
+            self.discard(&staged);
             return Ok(None);
         }
-        if exchange(&staged, &at)? {
-            reached("file: swapped");
-            // An edit came between the look and the exchange. The exchange has moved it here, so it is moved
-            // back.
-            if !lstat(&staged).is_ok_and(|now| is_same(&now, old)) {
-                exchange(&staged, &at)?;
-                return Ok(None);
-            }
-        } else {
-            // The file system cannot exchange two files. The old file keeps a second name until it is in the
-            // stage. An edit between the look above and the rename is not seen here.
-            let kept = staged.with_extension("old");
-            let swapped = fs::hard_link(&at, &kept)
-                .and_then(|()| fs::rename(&staged, &at))
-                .and_then(|()| fs::rename(&kept, &staged));
-            swapped.map_err(|e| Error::io("replacing a file", e).with_path(&at))?;
-        }
-        let put = stat(&at)?;
-        self.done.push(Step { at, staged, kind: Kind::Replaced, put: Some(put) });
+        let put = swap::stat(&at)?;
+        self.done.push(Step { at, staged, kind: Kind::Replaced, displaced: Some(*old), put: Some(put) });
         Ok(Some(put))
     }
 
@@ -185,13 +175,9 @@ impl Bringing {
     fn remove(&mut self, view: &View<'_>, n: usize, path: &[u8], old: &Stat) -> Result<()> {
         let at = view.at(path);
         let staged = self.near(n, parent(&at))?;
-        fs::rename(&at, &staged).map_err(|e| Error::io("removing a file", e).with_path(&at))?;
-        reached("file: removed");
-        // Looked at after the rename, because an edit may come until then. It goes back where it was.
-        if !lstat(&staged).is_ok_and(|now| is_same(&now, old)) && put_new(&staged, &at)? {
-            return Ok(());
+        if swap::withdraw(&at, &staged, old, &self.aside)? {
+            self.done.push(Step { at, staged, kind: Kind::Removed, displaced: Some(*old), put: None });
         }
-        self.done.push(Step { at, staged, kind: Kind::Removed, put: None });
         Ok(())
     }
 
@@ -231,31 +217,24 @@ impl Bringing {
         while let Some(step) = self.done.pop() {
             reached("undo: next");
             failing("undo")?;
+            let is_back = match (step.kind, step.put) {
+                (Kind::Added, Some(put)) => swap::withdraw(&step.at, &step.staged, &put, &self.aside)?,
+                (Kind::Replaced, Some(put)) => swap::swap(&step.staged, &step.at, &put, &self.aside)?,
+                _ => {
+                    let failed = |e| Error::io("taking a file back", e).with_path(&step.at);
+                    fs::create_dir_all(parent(&step.at)).map_err(failed)?;
+                    swap::put_new(&step.staged, &step.at)?
+                }
+            };
             // Undoing an edited file would lose the edit.
-            let is_ours = step.put.is_none_or(|put| lstat(&step.at).is_ok_and(|now| is_same(&now, &put)));
-            if !is_ours {
+            if !is_back {
                 return Err(broken("a file was edited while it was taken back").with_path(&step.at));
             }
-            let failed = |e| Error::io("taking a file back", e).with_path(&step.at);
-            match step.kind {
-                Kind::Added => {
-                    fs::rename(&step.at, &step.staged).map_err(failed)?;
-                    let root = view.at(&[]);
-                    let above = step.at.ancestors().skip(1).take_while(|above| *above != root);
-                    // Stops at the first folder that is not empty.
-                    _ = above.map(fs::remove_dir).find(std::result::Result::is_err);
-                }
-                Kind::Replaced => {
-                    if !exchange(&step.staged, &step.at)? {
-                        fs::rename(&step.staged, &step.at).map_err(failed)?;
-                    }
-                }
-                Kind::Removed => {
-                    fs::create_dir_all(parent(&step.at)).map_err(failed)?;
-                    if !put_new(&step.staged, &step.at)? {
-                        return Err(broken("a file was made while it was taken back").with_path(&step.at));
-                    }
-                }
+            if matches!(step.kind, Kind::Added) {
+                let root = view.at(&[]);
+                let above = step.at.ancestors().skip(1).take_while(|above| *above != root);
+                // Stops at the first folder that is not empty.
+                _ = above.map(fs::remove_dir).find(std::result::Result::is_err);
             }
             self.discard(&step.staged);
         }
@@ -263,8 +242,20 @@ impl Bringing {
     }
 
     /// Removes the displaced files that lie outside of the stage. The stage itself is removed as a whole.
-    pub(crate) fn finish(self) {
-        self.done.iter().for_each(|step| self.discard(&step.staged));
+    ///
+    /// # Errors
+    /// Errors of the disk. Then a displaced file may hold an edit, and the stage must stay.
+    pub(crate) fn finish(self) -> Result<()> {
+        for step in &self.done {
+            // An editor that had the file open may have written to it since.
+            if let Some(displaced) = &step.displaced
+                && !swap::is_in_state(&step.staged, displaced)
+            {
+                swap::set_aside(&step.staged, &step.at, &self.aside)?;
+            }
+            self.discard(&step.staged);
+        }
+        Ok(())
     }
 
     fn discard(&self, staged: &Path) {
@@ -327,25 +318,6 @@ fn open(git: &Path) -> Result<Repository> {
     Repository::open_ext(git, flags, none).during("opening a checkout")
 }
 
-/// Moves `from` to `to` if nothing is there. Returns false if something is.
-fn put_new(from: &Path, to: &Path) -> Result<bool> {
-    let failed = |e: std::io::Error| Error::io("writing a file", e).with_path(to);
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => return Ok(true),
-        Err(Errno::EXIST) => return Ok(false),
-        // The kernel or the file system does not know the flag. A hard link refuses an existing name, too.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-        Err(e) => return Err(failed(e.into())),
-    }
-    match fs::hard_link(from, to) {
-        Ok(()) => fs::remove_file(from).map(|()| true).map_err(failed),
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        // Not every file system has hard links. Then only a look protects what is there.
-        Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to).map(|()| true).map_err(failed),
-        Err(e) => Err(failed(e)),
-    }
-}
-
 /// Removes the folders above `path` that a removal has left empty.
 fn prune_parents(view: &View<'_>, path: &[u8]) {
     let mut end = path.len();
@@ -373,17 +345,6 @@ fn remove_empty(folder: &Path) {
             break;
         }
     }
-}
-
-/// Returns true if both describe the same file in the same state. The time of its last rename does not count.
-fn is_same(a: &Stat, b: &Stat) -> bool {
-    // No `ctime`: a rename changes it.
-    let state = |stat: &Stat| (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
-    state(a) == state(b) && mode_of(a).map(|mode| mode == LINK) == mode_of(b).map(|mode| mode == LINK)
-}
-
-fn stat(at: &Path) -> Result<Stat> {
-    lstat(at).map_err(|e| Error::io("reading a file", e.into()).with_path(at))
 }
 
 fn parent(at: &Path) -> &Path {

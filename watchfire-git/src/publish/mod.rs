@@ -4,5 +4,6 @@ pub(crate) mod bring;
 pub(crate) mod convert;
 pub(crate) mod place;
 pub(crate) mod publication;
+pub(crate) mod swap;
 pub(crate) mod user_checkout;
 pub(crate) mod view;

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use watchfire_core::{Error, Result};
 
+use crate::error::During;
 use crate::failpoint::{failing, reached};
 use crate::files::{self, unique};
 use crate::index::file::IndexFile;
@@ -50,8 +51,29 @@ impl Place {
             git: checkout.git.clone(),
             files: checkout.files.clone(),
             token: checkout.git.join(unique("lock")),
-            stage: (!is_near).then(|| checkout.files.join(unique("stage"))),
+            stage: (!is_near).then(|| Self::beside(&checkout.files).join(unique("stage"))),
         })
+    }
+
+    /// Returns the folder of a checkout on another disk in which contents wait. A kill leaves them there until
+    /// the next start, so this is a folder that git ignores.
+    fn beside(checkout: &Path) -> PathBuf {
+        let ignored = checkout.join(".watchfire");
+        // Not through a link that is there.
+        match fs::symlink_metadata(&ignored) {
+            Ok(metadata) if !metadata.is_dir() => checkout.to_path_buf(),
+            _ => ignored,
+        }
+    }
+
+    /// Removes the contents that wait in the folder `stage`.
+    pub(crate) fn clear(&self, stage: &Path) -> Result<()> {
+        files::remove_tree(stage).during("removing staged files")?;
+        // Only if it is empty, as it is in a worktree that is not the project.
+        if let Some(above) = self.stage.as_deref().and_then(Path::parent).filter(|it| **it != self.files) {
+            _ = fs::remove_dir(above);
+        }
+        Ok(())
     }
 
     pub(crate) fn checkout(&self) -> Checkout {

@@ -187,6 +187,7 @@ fn lasts(kind: ObstacleKind) -> bool {
         kind,
         ObstacleKind::FilterNotAllowed
             | ObstacleKind::ConversionFailed
+            | ObstacleKind::IndexSparse
             | ObstacleKind::IndexUnreadable
             | ObstacleKind::IndexUnsupported
     )
@@ -310,6 +311,11 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
     Ok(Completed::Done(title, notices))
 }
 
+/// Returns the folder for displaced edits that cannot stay where they are.
+fn aside(project: &Project) -> PathBuf {
+    project.worktrees().join("aside")
+}
+
 fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>> {
     tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(new))?)
 }
@@ -361,7 +367,7 @@ impl Publication {
         };
         let mut bringings = Vec::new();
         for place in &self.checkouts {
-            bringings.push(Bringing::new(self.stage(project, place)));
+            bringings.push(Bringing::new(self.stage(project, place), aside(project)));
             // Before the lock, because a filter may take its time. An index that cannot be read is reported
             // further down.
             let Ok(index) = place.index() else { continue };
@@ -392,6 +398,9 @@ impl Publication {
                 Err(e) => {
                     let message = format!("its index cannot be read ({})", e.report());
                     let kind = match e.kind() {
+                        ErrorKind::NotSupported if e.detail("extension") == Some("sdir") => {
+                            ObstacleKind::IndexSparse
+                        }
                         ErrorKind::NotSupported => ObstacleKind::IndexUnsupported,
                         _ => ObstacleKind::IndexUnreadable,
                     };
@@ -415,7 +424,7 @@ impl Publication {
             return Ok(Outcome::Moved);
         }
         let Err((place, error, is_entered)) = self.bring(project, &changes, &mut bringings) else {
-            bringings.into_iter().for_each(Bringing::finish);
+            bringings.into_iter().try_for_each(Bringing::finish)?;
             return Ok(Outcome::Done);
         };
         let obstacle = failed(&error, Some(&place.files));
@@ -482,14 +491,14 @@ impl Publication {
             return Ok(Err(checkout.obstructed(ObstacleKind::IndexLocked, message, Vec::new())));
         }
         let (converted, stage) = (self.converted(project, place), self.stage(project, place));
-        let aside = project.worktrees().join("aside");
+        let aside = aside(project);
         // Before the stage is filled, which empties it first: it may hold the only copy of an edit.
         let edits = checkout.sweep(&place.index()?, all, &converted, &stage, &aside)?;
-        let mut bringing = Bringing::new(stage);
+        let mut bringing = Bringing::new(stage, aside);
         place.stage(current, &converted, &bringing)?;
         let index = place.bring(current, &converted, &mut bringing)?;
         place.put(&index)?;
-        bringing.finish();
+        bringing.finish()?;
         Ok(Ok(edits))
     }
 
@@ -507,7 +516,7 @@ impl Publication {
         self.checkouts.iter().for_each(Place::release);
         reached("publication: released");
         for place in &self.checkouts {
-            files::remove_tree(&self.stage(project, place)).during("removing staged files")?;
+            place.clear(&self.stage(project, place))?;
         }
         files::remove_tree(&self.path(project).with_extension("files")).during("removing converted files")?;
         // Last: as long as the note is there, the next start removes what a kill left.

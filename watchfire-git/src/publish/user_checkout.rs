@@ -22,6 +22,7 @@ use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
 use crate::publish::bring::Bringing;
 use crate::publish::convert::{self, Conversion};
+use crate::publish::swap;
 use crate::publish::view::{Brought, View, hash};
 use crate::repository::admin::{self, Owner};
 use crate::repository::ownership;
@@ -81,9 +82,9 @@ impl Checkout {
     pub(crate) fn underway(&self, name: &str) -> Result<Option<&'static str>> {
         // HEAD is detached during these. git notes the branch, a bisection by its short name.
         for (file, what) in [
-            ("rebase-merge/head-name", "a rebase is under way"),
-            ("rebase-apply/head-name", "a rebase is under way"),
-            ("BISECT_START", "a bisection is under way"),
+            ("rebase-merge/head-name", "a rebase is under way (`git rebase --continue` or `--abort`)"),
+            ("rebase-apply/head-name", "a rebase is under way (`git rebase --continue` or `--abort`)"),
+            ("BISECT_START", "a bisection is under way (`git bisect reset` ends it)"),
         ] {
             let branch = files::read(&self.git.join(file))?.unwrap_or_default();
             let branch = branch.trim_ascii();
@@ -97,10 +98,10 @@ impl Checkout {
             return Ok(None);
         }
         let signs = [
-            ("MERGE_HEAD", "a merge is under way"),
-            ("CHERRY_PICK_HEAD", "a cherry-pick is under way"),
-            ("REVERT_HEAD", "a revert is under way"),
-            ("rebase-apply", "patches are being applied"),
+            ("MERGE_HEAD", "a merge is under way (`git merge --continue` or `--abort`)"),
+            ("CHERRY_PICK_HEAD", "a cherry-pick is under way (`git cherry-pick --continue` or `--abort`)"),
+            ("REVERT_HEAD", "a revert is under way (`git revert --continue` or `--abort`)"),
+            ("rebase-apply", "patches are being applied (`git am --continue` or `--abort`)"),
         ];
         Ok(signs.into_iter().find(|(file, _)| self.git.join(file).exists()).map(|(_, what)| what))
     }
@@ -192,9 +193,22 @@ impl Checkout {
         for change in changes {
             known.extend(hash(&convert::at(converted, &change.path))?);
         }
+        let name = |change: &Change| {
+            let name = change.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            String::from_utf8_lossy(name).into_owned()
+        };
         let mut left = Vec::new();
         for (n, change) in changes.iter().enumerate() {
             let staged = Bringing::staged(stage, n);
+            let path = self.files.join(OsStr::from_bytes(&change.path));
+            // The kill came while the file was away, on a file system that cannot exchange two names.
+            let kept = swap::kept(&staged);
+            if let Some(id) = hash(&kept)?
+                && !swap::put_new(&kept, &path)?
+                && !known.contains(&id)
+            {
+                left.push(files::set_aside(&kept, aside, &name(change))?);
+            }
             let Some(id) = hash(&staged)? else { continue };
             // The displaced file may be the old side as the checkout has it, with other line endings for
             // instance.
@@ -203,8 +217,7 @@ impl Checkout {
                 Some(index.entry(&change.path)?.is_of_but_for_renames(&stat))
             };
             if !known.contains(&id) && was_entered() != Some(true) {
-                let name = change.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-                left.push(files::set_aside(&staged, aside, &String::from_utf8_lossy(name))?);
+                left.push(files::set_aside(&staged, aside, &name(change))?);
             }
         }
         let at = |change: &Change| self.files.join(OsStr::from_bytes(&change.path));

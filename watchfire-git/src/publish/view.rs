@@ -195,8 +195,8 @@ impl<'a> View<'a> {
         Ok(found.is_some() && hash(&converted)? == found)
     }
 
-    /// Returns true if any file exists in which git looks for attributes. Looking up four attributes of each
-    /// of many files takes longer than writing them.
+    /// Returns true if any file in which git looks for attributes names one that converts files. Looking up four
+    /// attributes of each of many files takes longer than writing them.
     fn has_attributes(&self) -> bool {
         let is_named = |entry: &Entry| entry.path.ends_with(convert::ATTRIBUTES.as_bytes());
         let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
@@ -211,11 +211,18 @@ impl<'a> View<'a> {
         let names = self.changes.iter().filter_map(|(path, change)| Some((*path, change.new?)));
         let mut folders = materialize::folders(names);
         folders.insert(&[]);
-        self.index.entries().iter().any(is_named)
-            || elsewhere.iter().flatten().any(|path| path.exists())
-            || folders
-                .iter()
-                .any(|folder| self.at(folder).join(convert::ATTRIBUTES).symlink_metadata().is_ok())
+        // What cannot be read may name one.
+        let is_read = |content: Option<Vec<u8>>| content.is_none_or(|content| names_conversion(&content));
+        let blob =
+            |entry: &Entry| self.repo.find_blob(entry.node.id).ok().map(|blob| blob.content().to_vec());
+        let there = |path: &Path| path.symlink_metadata().is_ok();
+        let plain = |path: &Path| files::read_plain(path, MOST_ATTRIBUTES).ok().flatten();
+        self.index.entries().iter().filter(|entry| is_named(entry)).any(|entry| is_read(blob(entry)))
+            || elsewhere.iter().flatten().any(|path| there(path) && is_read(plain(path)))
+            || folders.iter().any(|folder| {
+                let path = self.at(folder).join(convert::ATTRIBUTES);
+                there(&path) && is_read(plain(&path))
+            })
     }
 
     /// Returns the conversion that git would apply to the content on its way to the file.
@@ -268,6 +275,15 @@ impl<'a> View<'a> {
         let at = convert::at(self.converted, path);
         fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_file()).then_some(at)
     }
+}
+
+/// Upper bound for a file of attributes that is read here. A larger one counts as if it named everything.
+const MOST_ATTRIBUTES: u64 = 1 << 20;
+
+/// Returns true if `content` may give, or define a macro with, one of the attributes that convert files.
+fn names_conversion(content: &[u8]) -> bool {
+    let words: [&[u8]; 4] = [b"filter", b"ident", b"working-tree-encoding", b"eol"];
+    words.iter().any(|word| content.windows(word.len()).any(|part| part == *word))
 }
 
 /// The state of a path on disk.

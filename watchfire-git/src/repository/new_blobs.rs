@@ -18,6 +18,7 @@ use watchfire_core::{Error, Result};
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
+use crate::repository::new_pack::NewPack;
 
 /// Numbers of objects and of bytes from which on they are written as one pack.
 const MANY: usize = 200;
@@ -123,15 +124,14 @@ impl Growing {
 
     /// Moves the pack and its index into the repository. libgit2 makes the index from the entries themselves.
     fn put(mut self, repo: &Repository) -> Result<()> {
-        let packs = repo.commondir().join("objects/pack");
+        let pack = NewPack::new(self.path.parent().unwrap_or(Path::new("/")))?;
         let copied = (|| {
             self.entries.flush()?;
             let file = self.entries.get_mut();
             file.rewind()?;
-            fs::create_dir_all(&packs)?;
             let odb = repo.odb().map_err(io::Error::other)?;
             let mut indexer =
-                git2::Indexer::new(Some(&odb), &packs, 0o444, false).map_err(io::Error::other)?;
+                git2::Indexer::new(Some(&odb), pack.folder(), 0o444, false).map_err(io::Error::other)?;
             // Only now: the header of a pack has the number of its entries.
             let mut digest = Sha1::new();
             let header = [&b"PACK"[..], &2_u32.to_be_bytes(), &self.count.to_be_bytes()].concat();
@@ -143,15 +143,14 @@ impl Growing {
                 let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { break };
                 digest.update(part);
                 indexer.write_all(part)?;
+                reached("pack: growing");
             }
             // A pack ends with the SHA-1 of everything before.
             indexer.write_all(&digest.finalize())?;
             indexer.commit().map_err(io::Error::other)
         })();
-        copied.map_err(|e| Error::io(DURING, e).with_path(&packs))?;
-        reached("new files: pack written");
-        // The handle has listed the packs before, and would not find the new one.
-        repo.odb().and_then(|odb| odb.refresh()).during(DURING)
+        copied.map_err(|e| Error::io(DURING, e).with_path(pack.folder()))?;
+        pack.put(repo)
     }
 }
 

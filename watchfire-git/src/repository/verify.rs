@@ -14,6 +14,8 @@ use crate::repository::tree_path::{check_path, is_read_by_git, plain};
 
 /// Upper bound for the size of a file or another object of an agent, in bytes. Objects are held in memory.
 pub(crate) const LARGEST: usize = 512 << 20;
+/// Says which limit an object exceeds, and what to do about it.
+pub(crate) const TOO_LARGE: &str = "the work has a file that is larger than 512 MiB, the limit of a file: take it out of the branch's commits";
 
 /// Checks every commit that `work` has and `known` lacks: its trees, its paths, and that each object matches
 /// its name. Rejects changes of Watchfire's own files.
@@ -111,9 +113,7 @@ fn check_content(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
     let header = repo.odb().and_then(|odb| odb.read_header(node.id));
     // Asked before the object is read: a few compressed bytes may stand for more than there is memory.
     if header.map_err(damaged)?.0 > LARGEST {
-        return Err(
-            broken("the work has a file that is larger than 512 MiB").with("file", RepoPath::new(path))
-        );
+        return Err(broken(TOO_LARGE).with("file", RepoPath::new(path)));
     }
     // libgit2 compares the content with its name when it reads it.
     repo.find_blob(node.id).map(|_| ()).map_err(damaged)

@@ -70,6 +70,7 @@ async fn fsmonitor() {
 #[tokio::test]
 async fn split_index() {
     let repo = Repo::new();
+    repo.git(["config", "core.splitIndex", "true"]);
     repo.git(["update-index", "--split-index"]);
     let workspace = repo.workspace();
     let opened = open_isolated(&workspace, 1).await;
@@ -77,6 +78,7 @@ async fn split_index() {
     capture(&workspace, 1).await;
     let Published::Held(obstacle) = publish(&workspace, 1).await else { panic!("not held") };
     assert!(obstacle.kind.cure().contains("git update-index --no-split-index"));
+    repo.git(["config", "core.splitIndex", "false"]);
     repo.git(["update-index", "--no-split-index"]);
     assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
     assert_eq!(repo.read("work"), "work\n");
@@ -146,6 +148,10 @@ async fn relative_worktrees() {
     fs::write(repo.beside("beside").join(".git"), "gitdir: ../project/.git/worktrees/beside\n").unwrap();
     fs::write(admin.join("gitdir"), "../../../../beside/.git\n").unwrap();
     git(&repo.beside("beside"), ["status"]);
+    // As git 2.48 marks such a repository. An older git refuses it.
+    let config = fs::read(repo.root.join(".git/config")).unwrap();
+    let mark = b"[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\trelativeWorktrees = true\n";
+    fs::write(repo.root.join(".git/config"), [&config, &mark[..]].concat()).unwrap();
     let workspace = repo.workspace();
     let request = watchfire_core::workspace::OpenRequest::new(
         crate::support::steps::key(1),
@@ -156,6 +162,153 @@ async fn relative_worktrees() {
     fs::write(opened.cwd.join("work"), "work\n").unwrap();
     capture(&workspace, 1).await;
     assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    fs::write(repo.root.join(".git/config"), config).unwrap();
     assert_eq!(fs::read_to_string(repo.beside("beside").join("work")).unwrap(), "work\n");
     assert_eq!(git(&repo.beside("beside"), ["status", "--porcelain"]), "");
+}
+
+/// What `feature.manyFiles` asks for: an index of version 4 without a hash, and an untracked cache.
+#[tokio::test]
+async fn many_files() {
+    let repo = Repo::new();
+    repo.git(["config", "feature.manyFiles", "true"]);
+    repo.git(["config", "index.skipHash", "true"]);
+    repo.git(["update-index", "--force-untracked-cache", "--index-version", "4"]);
+    repo.git(["status"]);
+    works(&repo).await;
+}
+
+/// Without one loose object or loose reference, and with every index of objects that git knows.
+#[tokio::test]
+async fn packed_to_the_last() {
+    let repo = Repo::new();
+    repo.write("second", "second\n");
+    repo.commit("second");
+    repo.git(["repack", "-adq", "--write-midx", "--write-bitmap-index"]);
+    repo.git(["commit-graph", "write", "--reachable", "--changed-paths"]);
+    repo.git(["pack-refs", "--all"]);
+    works(&repo).await;
+}
+
+/// What nothing reaches lies in a pack with times of its own.
+#[tokio::test]
+async fn cruft_packs() {
+    let repo = Repo::new();
+    repo.write("goes", "goes\n");
+    repo.commit("goes");
+    repo.git(["reset", "-q", "--hard", "HEAD~1"]);
+    repo.git(["reflog", "expire", "--expire=all", "--all"]);
+    repo.git(["gc", "-q", "--cruft", "--prune=never"]);
+    works(&repo).await;
+}
+
+/// The git directory lies elsewhere.
+#[tokio::test]
+async fn separate_git_directories() {
+    let repo = Repo::new();
+    let elsewhere = repo.beside("elsewhere.git");
+    repo.git(["init", "-q", "--separate-git-dir", elsewhere.to_str().unwrap()]);
+    assert!(repo.root.join(".git").is_file());
+    let workspace = repo.workspace();
+    let opened = crate::support::steps::open(&workspace, 1).await;
+    fs::write(opened.cwd.join("work"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(
+        (repo.read("work"), repo.git(["status", "--porcelain"])),
+        ("work\n".to_owned(), String::new())
+    );
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn configuration_per_worktree() {
+    let repo = Repo::new();
+    repo.git(["config", "extensions.worktreeConfig", "true"]);
+    repo.git(["config", "--worktree", "core.autocrlf", "false"]);
+    works(&repo).await;
+}
+
+#[tokio::test]
+async fn precious_objects() {
+    let repo = Repo::new();
+    repo.git(["config", "core.repositoryFormatVersion", "1"]);
+    repo.git(["config", "extensions.preciousObjects", "true"]);
+    works(&repo).await;
+}
+
+/// Commits that git shows in the place of others: the merge has the real one as its parent, and reverts nothing.
+#[tokio::test]
+async fn replaced_commits() {
+    let repo = Repo::new();
+    repo.write("second", "second\n");
+    let second = repo.commit("second");
+    let tree = repo.git(["rev-parse", "HEAD^{tree}"]);
+    let alone = repo.git(["commit-tree", "-m", "alone", tree.trim()]);
+    repo.git(["replace", &second, alone.trim()]);
+    works(&repo).await;
+    repo.git(["replace", "-d", &second]);
+    assert_eq!(repo.git(["log", "--format=%s", "--first-parent", "main"]), "merge\nsecond\nfirst\n");
+}
+
+#[test]
+fn unknown_extensions_are_refused_by_name() {
+    let repo = Repo::new();
+    repo.git(["config", "core.repositoryFormatVersion", "1"]);
+    fs::write(
+        repo.root.join(".git/config"),
+        fs::read_to_string(repo.root.join(".git/config")).unwrap() + "[extensions]\n\tfromTomorrow = true\n",
+    )
+    .unwrap();
+    refused(&repo.root, "fromtomorrow");
+}
+
+/// Held where the target is checked out, with a cure of its own.
+#[tokio::test]
+async fn sparse_index() {
+    let repo = Repo::new();
+    for folder in ["in", "out/deeper"] {
+        repo.write(format!("{folder}/file"), "1\n");
+    }
+    repo.commit("folders");
+    repo.git(["sparse-checkout", "set", "--cone", "--sparse-index", "in"]);
+    assert!(repo.git(["ls-files", "--sparse"]).contains("out/\n"));
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    fs::write(opened.cwd.join("out/deeper/file"), "2\n").unwrap();
+    capture(&workspace, 1).await;
+    let Published::Held(obstacle) = publish(&workspace, 1).await else { panic!("not held") };
+    assert!(obstacle.kind.cure().contains("git sparse-checkout reapply --no-sparse-index"), "{obstacle:?}");
+    repo.git(["sparse-checkout", "reapply", "--no-sparse-index"]);
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(repo.git(["show", "main:out/deeper/file"]), "2\n");
+    assert!(!repo.root.join("out").exists());
+}
+
+/// 100,000 files and 1,000,000 objects. Only in the long form.
+#[tokio::test]
+async fn very_large_repositories() {
+    if std::env::var_os("WATCHFIRE_LONG").is_none() {
+        return;
+    }
+    let repo = Repo::new();
+    let mut stream = String::from("reset refs/heads/main\nfrom refs/heads/main^0\n\n");
+    for commit in 0..10 {
+        stream += "commit refs/heads/main\ncommitter A <a@example.org> 1700000000 +0000\ndata 1\nx\n";
+        for file in 0..100_000 {
+            let content = format!("{commit} {file}\n");
+            stream += &format!("M 644 inline d{}/f{file}\ndata {}\n{content}", file / 100, content.len());
+        }
+    }
+    fs::write(repo.beside("stream"), stream).unwrap();
+    let stream = fs::File::open(repo.beside("stream")).unwrap();
+    let mut import = std::process::Command::new("git");
+    import.args(["fast-import", "--quiet"]).current_dir(&repo.root).stdin(stream);
+    assert!(import.status().unwrap().success());
+    repo.git(["reset", "-q", "--hard", "main"]);
+    let counts = repo.git(["count-objects", "-v"]);
+    let packed = counts.lines().find_map(|line| line.strip_prefix("in-pack: ")).unwrap();
+    assert!(packed.parse::<u32>().unwrap() > 1_000_000, "{counts}");
+    works(&repo).await;
 }

@@ -11,9 +11,15 @@ use crate::support::Repo;
 use crate::support::steps::{candidate, capture, open, publish};
 
 /// Runs the ignored test `name` of this file in a process of its own; what it does to its environment ends with it.
-fn child(name: &str, set_up: &str, repo: &Repo, env: &[(&str, &str)]) -> std::process::Output {
+pub(crate) fn child(name: &str, set_up: &str, repo: &Repo, env: &[(&str, &str)]) -> std::process::Output {
+    child_of(&format!("half_way::{name}"), set_up, repo, env)
+}
+
+/// Does the same for a test of any file.
+pub(crate) fn child_of(test: &str, set_up: &str, repo: &Repo, env: &[(&str, &str)]) -> std::process::Output {
+    let name = test;
     let test = std::env::current_exe().unwrap();
-    let script = format!("{set_up} exec \"$0\" --ignored --exact half_way::{name} --nocapture");
+    let script = format!("{set_up} exec \"$0\" --ignored --exact {name} --nocapture");
     let mut command = if set_up.is_empty() {
         let mut command = Command::new("sh");
         command.arg("-c");
@@ -28,11 +34,11 @@ fn child(name: &str, set_up: &str, repo: &Repo, env: &[(&str, &str)]) -> std::pr
 }
 
 /// The root that [`child`] names, for its process only.
-fn root() -> Option<std::path::PathBuf> {
+pub(crate) fn root() -> Option<std::path::PathBuf> {
     std::env::var_os("WATCHFIRE_TEST_ROOT").map(Into::into)
 }
 
-fn nothing_of_ours(root: &Path) {
+pub(crate) fn nothing_of_ours(root: &Path) {
     assert!(!root.join(".git/index.lock").exists(), "a lock is left");
     let mut pending = vec![root.to_path_buf()];
     while let Some(folder) = pending.pop() {
@@ -46,7 +52,7 @@ fn nothing_of_ours(root: &Path) {
     }
 }
 
-async fn work(workspace: &GitWorkspace) {
+pub(crate) async fn work(workspace: &GitWorkspace) {
     let opened = open(workspace, 1).await;
     fs::create_dir_all(opened.cwd.join("new/folder")).unwrap();
     fs::write(opened.cwd.join("new/folder/file"), "new\n").unwrap();
@@ -55,7 +61,7 @@ async fn work(workspace: &GitWorkspace) {
     capture(workspace, 1).await;
 }
 
-fn repository() -> Repo {
+pub(crate) fn repository() -> Repo {
     let repo = Repo::new();
     repo.write("goes", "goes\n");
     repo.commit("more");
@@ -174,6 +180,13 @@ async fn publishing() {
 }
 
 #[tokio::test]
+#[ignore = "started by the others, to be killed"]
+async fn capturing() {
+    let Some(root) = root() else { return };
+    capture(&GitWorkspace::open(&root, GitOptions::default()).unwrap(), 1).await;
+}
+
+#[tokio::test]
 async fn what_fails_after_the_target_moved_is_taken_back() {
     for place in ["bring", "bring last", "index"] {
         let repo = repository();
@@ -221,5 +234,49 @@ async fn what_cannot_be_taken_back_heals_also_without_its_lock() {
             assert!(!repo.root.join("goes").exists());
         }
         repo.fsck();
+    }
+}
+
+/// The target is checked out on another disk than the repository, so that contents wait there.
+#[tokio::test]
+async fn a_checkout_on_another_disk_shows_nothing_of_ours() {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
+    let Some(disk) = tempfile::tempdir_in("/dev/shm").ok() else {
+        eprintln!("SKIPPED: /dev/shm is not available here");
+        return;
+    };
+    for at in ["", "stage: written", "file: linked", "publication: files brought", "publication: released"] {
+        let repo = repository();
+        if device(&repo.root).unwrap() == device(disk.path()).unwrap() {
+            eprintln!("SKIPPED: a second disk is not available here");
+            return;
+        }
+        let checkout = disk.path().join(format!("checkout {at}"));
+        repo.git(["checkout", "-q", "-b", "elsewhere"]);
+        repo.git(["worktree", "add", "-q", checkout.to_str().unwrap(), "main"]);
+        let workspace = repo.workspace();
+        let request = watchfire_core::workspace::OpenRequest::new(
+            crate::support::steps::key(1),
+            watchfire_core::model::Attempt(1),
+        );
+        let opened = workspace.open(&request.with_target("main")).await.unwrap();
+        fs::create_dir_all(opened.cwd.join("new/folder")).unwrap();
+        fs::write(opened.cwd.join("new/folder/file"), "new\n").unwrap();
+        fs::write(opened.cwd.join("a file.txt"), "changed\n").unwrap();
+        capture(&workspace, 1).await;
+        let output = child("publishing", "", &repo, &[("WATCHFIRE_KILL_AT", at)]);
+        assert_eq!(output.status.success(), at.is_empty(), "{at}: {output:?}");
+        nothing_of_ours(&checkout);
+        let untracked = crate::support::git(&checkout, ["ls-files", "--others", "--exclude-standard"]);
+        assert!(untracked.lines().all(|path| path == "new/folder/file"), "{at}: {untracked}");
+        let recovery = workspace.recover().await.unwrap();
+        if !recovery.undone.is_empty() {
+            assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }), "{at}");
+        }
+        assert_eq!(crate::support::git(&checkout, ["status", "--porcelain"]), "", "{at}");
+        assert_eq!(fs::read_to_string(checkout.join("a file.txt")).unwrap(), "changed\n", "{at}");
+        assert!(!checkout.join(".watchfire").exists(), "{at}");
+        nothing_of_ours(&checkout);
     }
 }

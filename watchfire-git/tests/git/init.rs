@@ -115,3 +115,37 @@ fn odd_states_commit_where_that_is_safe() {
     assert_eq!(init(repo.root.join("sub"), true, &options()).unwrap_err().code(), "not_supported");
     assert!(!repo.root.join("sub/.gitignore").exists());
 }
+
+/// Runs [`adding_a_line`] in a process of its own, in which other git commands come between.
+fn add_line(repo: &Repo, place: &str, path: &str) {
+    let edits = format!("{place}\t1\t{}\tanother git\n", repo.root.join(path).display());
+    let output = crate::half_way::child_of("init::adding_a_line", "", repo, &[("WATCHFIRE_EDITS", &edits)]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+#[ignore = "started by the others, with edits of another process"]
+fn adding_a_line() {
+    let Some(root) = crate::half_way::root() else { return };
+    init(root, true, &options()).unwrap();
+}
+
+#[test]
+fn the_lock_of_another_git_stays() {
+    let lock = ".git/index.lock";
+    // It locks the index right after us.
+    let repo = Repo::empty();
+    repo.write("a", "a\n");
+    repo.commit("first");
+    add_line(&repo, "init: index in place", lock);
+    assert_eq!(repo.read(lock), "another git");
+    fs::remove_file(repo.root.join(lock)).unwrap();
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // A person has removed our lock, and another git has taken it.
+    let repo = Repo::empty();
+    repo.write("a", "a\n");
+    repo.commit("first");
+    add_line(&repo, "init: locked", lock);
+    assert_eq!(repo.read(lock), "another git");
+    assert_eq!(repo.git(["log", "--format=%s"]), "first\n");
+}

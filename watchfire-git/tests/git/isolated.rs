@@ -682,3 +682,17 @@ async fn hidden_files_stay_as_they_are() {
     assert_eq!(repo.git(["show", "watchfire/0001:.env"]), "SECRET=1\n");
     repo.fsck();
 }
+
+#[tokio::test]
+async fn a_committed_file_beyond_the_limit_is_refused_by_the_name_of_the_limit() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    fs::File::create(opened.cwd.join("disk.img")).unwrap().set_len((512 << 20) + 1).unwrap();
+    inside(&repo.root, 1, ["add", "disk.img"]);
+    inside(&repo.root, 1, ["commit", "-qm", "large"]);
+    let request = watchfire_core::workspace::CaptureRequest::new(key(1), "captured");
+    let error = workspace.capture(&request).await.unwrap_err();
+    assert!(error.report().contains("512 MiB"), "{}", error.report());
+    assert!(error.report().contains("disk.img"), "{}", error.report());
+}

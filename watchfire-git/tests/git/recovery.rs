@@ -277,3 +277,76 @@ async fn a_lock_of_a_killed_agent_does_not_outlive_its_session() {
     workspace.recover().await.unwrap();
     assert!(lock.exists(), "a lock that is held is gone");
 }
+
+/// What git itself would never remove.
+fn garbage(repo: &Repo) -> Vec<String> {
+    let counts = repo.git(["count-objects", "-v"]);
+    assert!(counts.contains("garbage: 0\n"), "{counts}");
+    let mut pending = vec![repo.root.join(".git")];
+    let mut found = Vec::new();
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(".wf-") || name.contains("git2") {
+                found.push(name);
+            } else if entry.file_type().unwrap().is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_pack_that_was_being_written_does_not_outlive_its_process() {
+    for at in ["pack: growing", "pack: moved"] {
+        for isolated in [false, true] {
+            let repo = Repo::new();
+            let workspace = repo.workspace();
+            let opened = match isolated {
+                true => open_isolated(&workspace, 1).await,
+                false => open(&workspace, 1).await,
+            };
+            for n in 0..300 {
+                fs::write(opened.cwd.join(format!("file {n}")), format!("content {n}")).unwrap();
+            }
+            if isolated {
+                inside(&repo.root, 1, ["add", "."]);
+                inside(&repo.root, 1, ["commit", "-qm", "work"]);
+            }
+            let env = [("WATCHFIRE_KILL_AT", at)];
+            let output = crate::half_way::child("capturing", "", &repo, &env);
+            // libgit2 writes the pack of an import in one call.
+            assert_eq!(output.status.success(), isolated && at == "pack: growing", "{at}: {output:?}");
+            let workspace = repo.workspace();
+            workspace.recover().await.unwrap();
+            assert_eq!(garbage(&repo), [""; 0], "{at}");
+            capture(&workspace, 1).await;
+            assert_eq!(repo.git(["show", "watchfire/0001:file 299"]), "content 299");
+            assert_eq!(garbage(&repo), [""; 0], "{at}");
+            repo.fsck();
+        }
+    }
+}
+
+/// A kill in the midst of a write leaves the unfinished file.
+#[tokio::test]
+async fn unfinished_files_of_ours_do_not_outlive_their_process() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open(&workspace, 1).await;
+    let mut ended = Command::new("true").spawn().unwrap();
+    let dead = ended.id();
+    ended.wait().unwrap();
+    for folder in ["", "publish", "work", "scratch"] {
+        let folder = repo.root.join(".git/watchfire").join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(format!(".wf-new-{dead}-0-0")), "unfinished").unwrap();
+    }
+    let living = repo.root.join(format!(".git/watchfire/work/.wf-new-{}-0-0", std::process::id()));
+    fs::write(&living, "unfinished").unwrap();
+    workspace.recover().await.unwrap();
+    assert!(living.exists(), "its process lives");
+    fs::remove_file(living).unwrap();
+    assert_eq!(garbage(&repo), [""; 0]);
+}

@@ -176,10 +176,12 @@ async fn folders_and_files_change_places() {
 #[tokio::test]
 async fn whatever_is_under_way_holds() {
     type Begin = fn(&Repo);
-    let begun: [(&str, Begin); 3] = [
+    let begun: [(&str, Begin); 5] = [
         ("merge", |repo| _ = crate::support::run(&repo.root, ["merge", "other"])),
         ("rebase", |repo| _ = crate::support::run(&repo.root, ["rebase", "other"])),
         ("cherry-pick", |repo| _ = crate::support::run(&repo.root, ["cherry-pick", "other"])),
+        ("revert", |repo| _ = crate::support::run(&repo.root, ["revert", "--no-commit", "HEAD"])),
+        ("bisect", |repo| _ = crate::support::run(&repo.root, ["bisect", "start"])),
     ];
     for (name, begin) in begun {
         let repo = Repo::new();
@@ -198,7 +200,9 @@ async fn whatever_is_under_way_holds() {
         begin(&repo);
         let before = repo.git(["status"]);
         let published = publish(&workspace, 1).await;
-        assert!(matches!(published, Published::Held { .. }), "{name}: {published:?}");
+        let Published::Held(obstacle) = &published else { panic!("{name}: {published:?}") };
+        assert_eq!(obstacle.kind, ObstacleKind::OperationUnderWay, "{name}");
+        assert!(obstacle.message.contains(&format!("`git {name} ")), "{name}: {obstacle:?}");
         assert_eq!(repo.git(["status"]), before, "{name}");
     }
 }

@@ -16,8 +16,8 @@
 //! - listing 500 branches, beside one `git for-each-ref` with ahead and behind and one `git diff-tree` of all;
 //! - the most memory that any of it took.
 //!
-//! `--large`: a merge of 15,000 new files where the target is checked out, beside `git merge`, and a capture of 50,000 new
-//! files, beside `git add` alone.
+//! `--large`: a merge of 15,000 new files where the target is checked out, beside `git merge`, in a repository without and with
+//! a `.gitattributes`, and a capture of 50,000 new files, beside `git add` alone.
 //!
 //! Rows called CPU are the time of all cores in all rounds together, of which a busy machine changes little. Who goes
 //! first changes from pair to pair: files that one has made are written to the disk while the other works. Folders are
