@@ -17,7 +17,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All of them, in alphabetical order.
+            /// Every variant, in alphabetical order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Returns the name on the wire.
@@ -42,7 +42,7 @@ words! {
 }
 
 words! {
-    /// Whether a session takes text, and how.
+    /// Readiness of a session for text.
     RuntimeState {
         /// It runs and takes text by a protocol.
         HeadlessAvailable = "headless_available",
@@ -57,7 +57,7 @@ words! {
     }
 }
 
-/// How a text fared with one session.
+/// Result of sending a text to one session.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeliveryDetail {
@@ -67,9 +67,9 @@ pub struct DeliveryDetail {
     pub name: String,
     /// Name of the backend.
     pub provider: String,
-    /// Whether it took text when the text was sent.
+    /// Readiness of the session when the text was sent.
     pub runtime_state: RuntimeState,
-    /// How far the text has come.
+    /// State of the text's delivery.
     pub delivery_state: DeliveryState,
     /// Why it did not arrive.
     pub error: Option<DeliveryError>,

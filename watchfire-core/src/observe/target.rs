@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
-/// What a person or an agent calls one or several sessions.
+/// A name by which a person or an agent refers to one or several sessions.
 ///
 /// | text | meaning |
 /// |---|---|
@@ -127,7 +127,8 @@ fn running_of(sessions: &[Candidate]) -> Vec<&Candidate> {
     sessions.iter().filter(|it| it.is_running).collect()
 }
 
-/// Returns what is meant by a name for one session: those that run, or else, in each project, the last one that ended.
+/// Returns the sessions a name for one session refers to: the running ones, or else the last in each
+/// project to begin.
 fn latest(meant: Vec<&Candidate>) -> Vec<&Candidate> {
     let running = running(&meant);
     if !running.is_empty() {

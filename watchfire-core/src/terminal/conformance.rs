@@ -216,8 +216,8 @@ fn scrollback_lines_have_numbers(make: Make<'_>) {
     assert!(terminal.snapshot().scrollback.end >= numbers.end);
 }
 
-/// Whatever the output and the size, a number names one line for good, numbers only grow, and a line that is gone does not
-/// return.
+/// For any output and any size, a number names one line for good, numbers only grow, and a dropped line
+/// does not return.
 fn numbers_never_name_another_line(make: Make<'_>) {
     let mut random = Random(5);
     for size in SIZES {
@@ -246,7 +246,8 @@ fn numbers_never_name_another_line(make: Make<'_>) {
     }
 }
 
-/// A reader who continues where the last answer ended gets each line once and in order, and is told how many are gone.
+/// A reader who continues where the last answer ended gets each line once and in order, and learns how many
+/// are gone.
 fn a_reader_gets_each_line_once(make: Make<'_>) {
     let mut terminal = make(Size::new(10, 2));
     let (mut next, mut read) = (0, Vec::new());

@@ -47,7 +47,7 @@ pub trait Terminal: Debug + Send + 'static {
     /// Returns the retained lines of the scrollback with numbers in `range`, oldest first. Other numbers are left out.
     fn scrollback(&self, range: Range<u64>) -> Vec<Line>;
 
-    /// Returns the lines of the scrollback from `number` on, and how many of them are gone.
+    /// Returns the lines of the scrollback from `number` on, and how many such lines are gone.
     ///
     /// A reader who continues with [`Scrolled::next`] gets each line once. After a resize that lays lines out anew, the
     /// reader gets all retained lines again.

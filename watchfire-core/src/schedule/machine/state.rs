@@ -32,7 +32,7 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) trying: BTreeSet<LifeId>,
     /// Lives whose attempt ended without a known outcome while the project was closing.
     pub(in crate::schedule) undetermined: BTreeSet<LifeId>,
-    /// Lives that ask, whose sessions are being ended because nobody has answered for long.
+    /// Lives that ask, whose sessions are being ended because no answer has come for long.
     pub(in crate::schedule) put_aside: BTreeSet<LifeId>,
     /// Tasks that were generated and that no board has shown yet.
     pub(in crate::schedule) unseen: BTreeSet<TaskNumber>,

@@ -49,7 +49,7 @@ impl<'a> Html<'a> {
         self.tail(row.tail);
     }
 
-    /// Closes the open tags and opens those of another look, if it is another.
+    /// Closes the open tags and opens the tags for `look`. Does nothing if the look stays the same.
     fn switch(&mut self, look: Option<(Style, Option<&'a Hyperlink>)>) {
         if look == self.open {
             return;
