@@ -8,6 +8,26 @@ fn git(root: &Path, args: &[&str]) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
+const LINES: usize = 200;
+
+fn line(task: usize, line: usize) -> String {
+    format!("task {task} says line {line:03}.")
+}
+
+/// A task whose agent prints numbered lines, half of them before a pause in which the restart falls.
+fn task(number: usize) -> String {
+    let says = |from: usize, to: usize| -> String {
+        (from..to).map(|it| format!("  say {}\n", line(number, it))).collect()
+    };
+    format!(
+        "version: 1\ntask_id: \"aaaaaaa{number}\"\ntask_number: {number}\ntitle: Task {number}\nprompt: |\n  \
+         ```watchfire-script\n{}  write x{number} {number}\n  sleep 1\n{}  done\n  exit 0\n  ```\n\
+         agent: scripted\nstatus: ready\nposition: {number}\n",
+        says(0, LINES / 2),
+        says(LINES / 2, LINES),
+    )
+}
+
 #[test]
 fn a_run_is_followed_through_a_restart() {
     let temp = tempfile::tempdir().unwrap();
@@ -18,13 +38,9 @@ fn a_run_is_followed_through_a_restart() {
         git(&root, &["config", name, value]);
     }
     std::fs::write(root.join(".watchfire/project.yaml"), "version: 1\nproject_id: p1\nname: p\n").unwrap();
-    let script = "say hello\nwrite x 1\nsleep 1\ndone\nexit 0";
-    let prompt: String =
-        format!("```watchfire-script\n{script}\n```").lines().map(|line| format!("  {line}\n")).collect();
-    let task = format!(
-        "version: 1\ntask_id: \"aaaaaaaa\"\ntask_number: 1\ntitle: One\nprompt: |\n{prompt}agent: scripted\nstatus: ready\nposition: 1\n"
-    );
-    std::fs::write(root.join(".watchfire/tasks/0001.yaml"), task).unwrap();
+    for number in [1, 2] {
+        std::fs::write(root.join(format!(".watchfire/tasks/000{number}.yaml")), task(number)).unwrap();
+    }
     std::fs::write(root.join(".gitignore"), ".watchfire/\n").unwrap();
     git(&root, &["add", "."]);
     git(&root, &["commit", "-qm", "first"]);
@@ -44,7 +60,16 @@ fn a_run_is_followed_through_a_restart() {
     let expected: Vec<u64> = (numbers[0]..).take(numbers.len()).collect();
     assert_eq!(numbers, expected, "no record is missing or doubled: {out}");
     assert!(out.contains("replayed"), "records of the time before the restart are marked: {out}");
-    assert!(error.contains("hello"), "the screen is followed: {error}");
-    let log = Command::new("git").arg("-C").arg(&root).args(["show", "main:x"]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&log.stdout).trim(), "1", "{out}{error}");
+    // The restart ends the first agent, and its task is begun again in another session.
+    let seen = |task, number| error.matches(&line(task, number)).count();
+    for number in 0..LINES {
+        assert_eq!(seen(2, number), 1, "line {number} of the second task: {error}");
+        let times = seen(1, number);
+        assert!((1..=2).contains(&times), "line {number} of the first task, {times} times: {error}");
+    }
+    for number in [1, 2] {
+        let shown = format!("main:x{number}");
+        let file = Command::new("git").arg("-C").arg(&root).args(["show", &shown]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&file.stdout).trim(), number.to_string(), "{out}{error}");
+    }
 }
