@@ -207,6 +207,8 @@ fn chat() {
     let args = ["chat", "--agent", "scripted", "--no-sandbox"];
     let mut chat = OnTerminal::start(&world, &root, &args, &[]);
     until("keys go through as they are", || !chat.echoes());
+    // Before it reads its input, Ctrl+C would end it as it ends any program.
+    chat.wait_for("> ");
     // Once it is the agent's, which goes on.
     chat.keys.write_all(b"\x03").unwrap();
     chat.keys.write_all(b"still here\r").unwrap();
