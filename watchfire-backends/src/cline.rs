@@ -77,7 +77,7 @@ impl Agent for Cline {
             .with_arg("--data-dir")
             .with_arg(context.home.join("data"))
             .with_args(["--auto-approve", "true", "--json"]);
-        Ok(match settings::option(context, "provider") {
+        Ok(match settings::option(context, "provider")?.as_deref() {
             Some(provider) => launch.with_args(["-P", provider]),
             None => launch,
         })

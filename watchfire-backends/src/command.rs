@@ -97,10 +97,8 @@ impl Command {
             Error::new(ErrorKind::InvalidInput, what).with("field", format_args!("agents.{name}"))
         };
         let path = entry.path.clone().ok_or_else(|| wrong("an agent of the settings needs a path".into()))?;
-        let extra = entry.extra.clone().into_iter().collect::<serde_json::Map<_, _>>();
         // Unknown keys are rejected: an option with a typo would otherwise have no effect.
-        let options: Options = serde_json::from_value(extra.into())
-            .map_err(|error| wrong(format!("invalid option: {error}")))?;
+        let options: Options = entry.options(name.as_str())?;
         let backend = Self { name: name.clone(), path, args: entry.args.clone(), options };
         match backend.options.prompt_mode {
             PromptMode::File if !backend.mentions("{prompt_file}") => {
@@ -433,16 +431,17 @@ mod tests {
 
     #[test]
     fn wrong_settings_name_their_field() {
-        for (json, says) in [
-            (r#"{"args":["x"]}"#, "needs a path"),
-            (r#"{"path":"x","promt_mode":"arg"}"#, "promt_mode"),
-            (r#"{"path":"x","prompt_mode":"telepathy"}"#, "telepathy"),
-            (r#"{"path":"x","prompt_mode":"file"}"#, "{prompt_file}"),
-            (r#"{"path":"x","prompt_mode":"stdin","transport":"pty"}"#, "transport lines"),
-            (r#"{"path":"x","prompt_mode":"arg","transport":"acp"}"#, "prompt_mode"),
+        for (json, field, says) in [
+            (r#"{"args":["x"]}"#, "agents.mine", "needs a path"),
+            (r#"{"path":"x","promt_mode":"arg"}"#, "agents.mine.promt_mode", "unknown option"),
+            (r#"{"path":"x","script":"x"}"#, "agents.mine.script", "unknown field"),
+            (r#"{"path":"x","prompt_mode":"telepathy"}"#, "agents.mine.prompt_mode", "telepathy"),
+            (r#"{"path":"x","prompt_mode":"file"}"#, "agents.mine", "{prompt_file}"),
+            (r#"{"path":"x","prompt_mode":"stdin","transport":"pty"}"#, "agents.mine", "transport lines"),
+            (r#"{"path":"x","prompt_mode":"arg","transport":"acp"}"#, "agents.mine", "prompt_mode"),
         ] {
             let error = backend(json).unwrap_err();
-            assert_eq!((error.code(), error.detail("field")), ("invalid_input", Some("agents.mine")));
+            assert_eq!((error.code(), error.detail("field")), ("invalid_input", Some(field)));
             assert!(error.message().contains(says), "{error}");
         }
     }

@@ -83,7 +83,8 @@ impl Agent for Continue {
             .with_env("CONTINUE_TELEMETRY_ENABLED", "0")
             .with_arg("--auto");
         let theirs = agent::user_folder::<Self>(context).map(|folder| folder.join("config.yaml"));
-        let config = settings::option(context, "config").map(PathBuf::from).filter(|path| path.is_absolute());
+        let config =
+            settings::option(context, "config")?.map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(config) = config.or(theirs).filter(|config| config.is_file()) {
             launch = launch.with_arg("--config").with_arg(&config).with_grant(Grant::Read(config));
         }

@@ -1,7 +1,7 @@
 //! Applies the person's settings and our environment to the launch of every agent.
 
 use watchfire_core::backend::{Launch, SessionContext};
-use watchfire_core::model::AgentSettings;
+use watchfire_core::model::{AgentSettings, Key};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::agent::{Reach, Transports};
@@ -36,9 +36,18 @@ pub(crate) fn pass_secrets(mut launch: Launch, context: &SessionContext, names: 
     launch
 }
 
-/// Returns an option that only one backend knows, as text.
-pub(crate) fn option<'a>(context: &'a SessionContext, name: &str) -> Option<&'a str> {
-    context.settings.extra.get(name)?.as_str()
+/// Returns an option that only some backends know, as text.
+///
+/// # Errors
+/// `invalid_input` for a value that is no text.
+pub(crate) fn option(context: &SessionContext, name: &str) -> Result<Option<String>> {
+    context.settings.option(context.backend.as_str(), listed(name)?)
+}
+
+fn listed(name: &str) -> Result<&'static Key> {
+    Key::listed_for_agents(name).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, "the option is not in the table of keys").with("field", name)
+    })
 }
 
 const TRANSPORT: &str = "transport";
@@ -57,7 +66,7 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
         (Transports::Stream, true) => (Reach::Stream, "stream or acp"),
         (Transports::Stream, false) => (Reach::Stream, "stream"),
     };
-    match option(context, TRANSPORT) {
+    match option(context, TRANSPORT)?.as_deref() {
         None => Ok(usual),
         Some("stream") if has != Transports::Terminal => Ok(Reach::Stream),
         Some("pty") if has != Transports::Stream => Ok(Reach::Terminal),
@@ -86,7 +95,9 @@ pub(crate) fn acp_is_built_in(context: &SessionContext) -> Result<()> {
 
 /// Returns true if the settings ask for the Agent Client Protocol.
 pub(crate) fn asks_for_acp(settings: &AgentSettings) -> bool {
-    settings.extra.get(TRANSPORT).and_then(|value| value.as_str()) == Some(ACP)
+    // A value of another type does not ask for it. The error is `reach`'s to report.
+    let transport = listed(TRANSPORT).and_then(|key| settings.option::<String>("*", key));
+    transport.is_ok_and(|it| it.as_deref() == Some(ACP))
 }
 
 /// Returns the folders that an agent has to trust. A folder behind a link is listed under both of its names: an agent
@@ -102,4 +113,34 @@ pub(crate) fn folders(context: &SessionContext) -> Vec<String> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn asked_for(folder: &Path, names: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                asked_for(&path, names);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                let source = std::fs::read_to_string(&path).unwrap();
+                let calls = source.split("option(context, \"").skip(1);
+                names.extend(calls.filter_map(|rest| Some(rest.split_once("\")")?.0.to_owned())));
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_that_is_read_is_in_the_table() {
+        let mut names = vec![TRANSPORT.to_owned()];
+        asked_for(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut names);
+        assert!(names.iter().any(|name| name == "script"), "{names:?}");
+        for name in names {
+            listed(&name).unwrap();
+        }
+    }
 }

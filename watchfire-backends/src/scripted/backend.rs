@@ -176,8 +176,8 @@ fn script(context: &SessionContext) -> Result<String> {
     if let Some(block) = context.task.as_ref().and_then(|task| Script::fenced(&task.prompt)) {
         return Ok(block.to_owned());
     }
-    let configured = context.settings.extra.get("script").and_then(|value| value.as_str());
-    if let Some(path) = configured.or_else(|| context.env(SCRIPT)).map(PathBuf::from) {
+    let configured = settings::option(context, "script")?;
+    if let Some(path) = configured.as_deref().or_else(|| context.env(SCRIPT)).map(PathBuf::from) {
         return std::fs::read_to_string(&path)
             .map_err(|error| Error::io("reading the script of the scripted agent", error).with_path(path));
     }

@@ -89,6 +89,31 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
+impl Key {
+    /// Declares an option of one agent, for a backend that is not in the table. `path` is `agents.*.` and its name.
+    #[must_use]
+    pub const fn of_agent(
+        path: &'static str,
+        kind: KeyKind,
+        default: &'static str,
+        meaning: &'static str,
+    ) -> Self {
+        key(Settings, path, kind, default, meaning)
+    }
+
+    /// Returns the listed option of agents with this name.
+    #[must_use]
+    pub fn listed_for_agents(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.agent_option() == Some(name))
+    }
+
+    /// Returns the name of an option of agents. Returns `None` for all other keys.
+    pub(super) fn agent_option(&self) -> Option<&'static str> {
+        let name = self.path.strip_prefix("agents.*.")?;
+        (self.file == Settings && !name.is_empty()).then_some(name)
+    }
+}
+
 use KeyFile::{Project, Settings, Task};
 use KeyKind::{Amount, Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
 
@@ -119,6 +144,25 @@ pub const KEYS: &[Key] = &[
     key(Settings, "agents.*.model", Text, "the agent's own", "The model, for agents that can choose."),
     key(Settings, "agents.*.env", Map, "none", "Environment variables that only this agent gets."),
     key(Settings, "agents.*.pass_env", List, "none", "Names of environment variables that this agent gets from ours."),
+    key(Settings, "agents.*.transport", Text, "the agent's usual one", "The channel to the agent: `pty`, `stream` or `acp`, where it has them; `pty`, `lines` or `acp` for a configured program."),
+    key(Settings, "agents.*.script", Text, "a small job", "`scripted` alone: the file of its script."),
+    key(Settings, "agents.*.config", Text, "the agent's own", "`continue` alone: the absolute path of its configuration."),
+    key(Settings, "agents.*.provider", Text, "the agent's own", "`cline` alone: its provider."),
+    key(Settings, "agents.*.prompt_mode", OneOf(&["arg", "file", "none", "stdin", "typed"]), "`typed`", "A configured program alone: the way in which the first prompt is given."),
+    key(Settings, "agents.*.acp_mode", Text, "none", "A configured program alone: the mode to set in the Agent Client Protocol."),
+    key(Settings, "agents.*.chat_args", List, "`args` without the prompt", "A configured program alone: the arguments when there is no first prompt."),
+    key(Settings, "agents.*.resume_args", List, "it cannot resume", "A configured program alone: arguments that are added to resume a session."),
+    key(Settings, "agents.*.session_id_key", Text, "not read", "A configured program alone: the key of the session id in its output lines."),
+    key(Settings, "agents.*.ready", List, "ready at once", "A configured program alone: texts of which one is on the screen when it is ready for input."),
+    key(Settings, "agents.*.busy", List, "none", "A configured program alone: texts of which none is then on the screen."),
+    key(Settings, "agents.*.ready_within", Number, "60", "A configured program alone: seconds to wait for that."),
+    key(Settings, "agents.*.framing", OneOf(&["paste", "literal"]), "`paste`", "A configured program alone: the way in which text is typed."),
+    key(Settings, "agents.*.paste_limit", Number, "1000", "A configured program alone: the longest text, in bytes, to type; longer text goes by file."),
+    key(Settings, "agents.*.settle_ms", Number, "300; 800 for several lines", "A configured program alone: milliseconds between text and submit key."),
+    key(Settings, "agents.*.submit", OneOf(&["enter", "kitty"]), "`enter`", "A configured program alone: the key that submits text."),
+    key(Settings, "agents.*.interrupt", Text, "Ctrl-C", "A configured program alone: the keys that interrupt it."),
+    key(Settings, "agents.*.quit", Text, "none", "A configured program alone: the keys that end it."),
+    key(Settings, "agents.*.transcript", Text, "none", "A configured program alone: the path of its transcript."),
     key(Settings, "defaults", Section, "", "Values for what projects leave open."),
     key(Settings, "defaults.auto_merge", Flag, "true", "Merges a task once it is done and verified."),
     key(Settings, "defaults.auto_delete_branch", Flag, "true", "Removes worktree and branch after a merge."),

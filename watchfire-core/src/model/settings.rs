@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::keys::{Key, KeyFile};
 use super::lenient::{map_or_default, or_default, or_true};
 use super::{Dollars, Extra, OnLimit, SandboxSettings};
+use crate::{Error, ErrorKind, Result};
 
 /// The settings of the user. No other file may name programs to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,9 +80,55 @@ pub struct AgentSettings {
     /// Names of environment variables that this agent gets from our environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub pass_env: Vec<String>,
-    /// Unknown fields, and options of single backends.
+    /// Unknown fields, and options of single backends, which [`option`](Self::option) reads.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub(super) extra: Extra,
+}
+
+impl AgentSettings {
+    /// Returns an option of single backends, such as `transport`, of the agent of this name. `null` counts as missing.
+    ///
+    /// Only a declared key can be read: a [listed](Key::listed_for_agents) one, or one that the backend
+    /// [declares](Key::of_agent).
+    ///
+    /// # Errors
+    /// `invalid_input`, with the file and the key, for a value of another type; `internal` for a key that is no option of
+    /// agents.
+    pub fn option<T: DeserializeOwned>(&self, agent: &str, key: &Key) -> Result<Option<T>> {
+        let Some(name) = key.agent_option() else {
+            return Err(at(agent, key.path, ErrorKind::Internal, "the key is no option of agents"));
+        };
+        let value = self.extra.get(name).filter(|value| !value.is_null());
+        value.map(|value| T::deserialize(value).map_err(|error| wrong(agent, name, &error))).transpose()
+    }
+
+    /// Returns all options of single backends at once, as fields of `T`, each of which must have a default.
+    ///
+    /// # Errors
+    /// `invalid_input`, with the file and the key, for a value of another type, for an option that `T` rejects, and
+    /// for one that is not in the [table of keys](super::keys::KEYS).
+    pub fn options<T: DeserializeOwned>(&self, agent: &str) -> Result<T> {
+        for (name, value) in &self.extra {
+            if Key::listed_for_agents(name).is_none() {
+                return Err(at(agent, name, ErrorKind::InvalidInput, "unknown option"));
+            }
+            // One at a time: an error of all together does not say which it is.
+            let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
+            T::deserialize(alone).map_err(|error| wrong(agent, name, &error))?;
+        }
+        let all = Value::Object(self.extra.clone().into_iter().collect());
+        T::deserialize(all).map_err(|error| wrong(agent, "*", &error))
+    }
+}
+
+fn wrong(agent: &str, name: &str, error: &serde_json::Error) -> Error {
+    at(agent, name, ErrorKind::InvalidInput, &format!("invalid option: {error}"))
+}
+
+fn at(agent: &str, name: &str, kind: ErrorKind, what: &str) -> Error {
+    Error::new(kind, what.to_owned())
+        .with("file", KeyFile::Settings)
+        .with("field", format_args!("agents.{agent}.{name}"))
 }
 
 /// Options of git.
