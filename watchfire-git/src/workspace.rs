@@ -123,6 +123,11 @@ impl Workspace for GitWorkspace {
         Some(self.project.shared())
     }
 
+    async fn check_target(&self, target: &str) -> Result<()> {
+        let target = Some(target.to_owned()).filter(|target| !target.is_empty());
+        self.blocking(move |project| open::check_target(project, target.as_deref())).await
+    }
+
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         let request = request.clone();
         self.blocking(move |project| open::open(project, &request)).await

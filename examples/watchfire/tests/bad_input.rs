@@ -115,10 +115,30 @@ fn a_detached_head() {
     let head = world.git(&root, &["rev-parse", "HEAD"]);
     world.task(&root, "Work", "write x x\ncommit x\ndone\nexit 0");
     let said = world.run(&root, ["run", "all", "--no-sandbox"]);
-    // Whatever it does, it says so, and moves no branch behind the person's back.
+    // One error before anything is claimed, and no branch moves behind the person's back.
     assert_eq!(world.git(&root, &["rev-parse", "main"]), head, "{}{}", said.stdout, said.stderr);
-    assert_eq!(said.code, Some(3), "{}{}", said.stdout, said.stderr);
-    assert!(said.stdout.contains("HEAD") || said.stdout.contains("branch"), "{}", said.stdout);
+    assert_eq!(said.code, Some(1), "{}{}", said.stdout, said.stderr);
+    assert!(said.stderr.contains("HEAD is detached"), "{}", said.stderr);
+    assert_eq!(world.states(&root), [(1, "ready".to_owned())]);
+}
+
+#[test]
+fn what_no_task_could_start_with_is_one_error() {
+    let world = World::new();
+    let root = world.project("project", "");
+    for title in ["one", "two"] {
+        world.run(&root, ["task", "add", "--title", title, "--prompt", "x", "--ready"]).good();
+    }
+    let file = root.join(".watchfire/project.yaml");
+    let good = fs::read_to_string(&file).unwrap();
+    for (line, field) in [("default_branch: nowhere", "default_branch"), ("share: [../up]", "share")] {
+        let others = good.lines().filter(|it| !it.starts_with(field)).map(|it| format!("{it}\n"));
+        fs::write(&file, others.collect::<String>() + line + "\n").unwrap();
+        let said = world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).code(1).stderr;
+        assert!(said.contains("project.yaml") && said.contains(field), "{said}");
+        let ready = || "ready".to_owned();
+        assert_eq!(world.states(&root), [(1, ready()), (2, ready())], "{line}");
+    }
 }
 
 #[test]

@@ -44,6 +44,16 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// adds the same rule for sessions that were not opened here. `None` without a repository.
     fn shared_dir(&self) -> Option<PathBuf>;
 
+    /// Checks that work can begin on this target. Changes nothing. Asked once for a whole run, so that a mistyped branch
+    /// is one error, and not one for each task. An empty name is the default target.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open) that do not depend on the task.
+    async fn check_target(&self, target: &str) -> Result<()> {
+        let _ = target;
+        Ok(())
+    }
+
     /// Opens a folder for an agent to work in: the one of an earlier attempt, else a fresh one.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use watchfire_core::ErrorKind;
 use watchfire_core::model::{PromptSection, TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::{ChatRequest, RunRequest, SandboxRecord, TaskInfo};
 use watchfire_core::sandbox::Denials;
-use watchfire_core::schedule::{CommandId, Ending, LifeState};
+use watchfire_core::schedule::{CommandId, Ending, LifeState, RunId};
 use watchfire_core::store::{DocumentName, TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
 use watchfire_core::workspace::Removed;
@@ -19,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("prompts_are_in_the_projects_words", prompts_are_in_the_projects_words),
         trial("tasks_run_in_work_order_and_merge", tasks_run_in_work_order_and_merge),
+        trial("a_run_of_long_ago_can_be_asked_for", a_run_of_long_ago_can_be_asked_for),
         trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
         trial("notes_on_progress_reach_the_next_attempt", notes_on_progress_reach_the_next_attempt),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
@@ -115,6 +116,35 @@ async fn prompts_are_in_the_projects_words() {
     let run = world.project.run(RunRequest::task(number)).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(summary.is_good(), "{summary:?}");
+}
+
+async fn a_run_of_long_ago_can_be_asked_for() {
+    let world = World::new().await;
+    let task = world.task("first", DONE).await;
+    let first = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(first.wait()).await.unwrap();
+    // More than are kept in memory.
+    for _ in 0..205 {
+        let run = world.project.run(RunRequest::all()).await.unwrap();
+        within(run.wait()).await.unwrap();
+    }
+    let World { temp, orchestrator: before, project, fake, .. } = world;
+    let root = project.root().to_owned();
+    let records = temp.path().join("home/state").join(project.id().as_str()).join("runs");
+    before.shutdown().await;
+    // As after a kill between the end of a run and its record.
+    let last = records.join("206.json");
+    std::fs::remove_file(&last).unwrap();
+    let after = orchestrator(temp.path(), &fake).await.unwrap();
+    let project = after.open(&root).await.unwrap();
+    appears(&last).await;
+    let record = project.run_record(first.id()).await.unwrap();
+    assert!(matches!(record.endings[&task], Ending::Merged { .. }), "{record:?}");
+    assert_eq!(within(project.run_handle(first.id()).wait()).await.unwrap(), summary);
+    is_kind(project.run_record(RunId(9999)).await, ErrorKind::NotFound);
+    is_kind(within(project.run_handle(RunId(9999)).wait()).await, ErrorKind::NotFound);
+    after.shutdown().await;
+    is_kind(within(project.run_handle(first.id()).wait()).await, ErrorKind::Cancelled);
 }
 
 async fn one_task_runs_alone() {

@@ -40,11 +40,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     // Before anything is written.
     private::refuse_links(project)?;
     let repo = project.open()?;
-    let target = match &request.target {
-        Some(target) => target.clone(),
-        None => project.default_target(&repo)?,
-    };
-    let target_tip = target_tip(&repo, &target)?;
+    let (target, target_tip) = target(project, &repo, request.target.as_deref())?;
     let mut known = Record::read(project, key)?.unwrap_or_default();
     let mut is_copy = false;
     match ownership::of(project, &known)? {
@@ -303,6 +299,19 @@ fn renew_index(
     }
     index.settle(&folder);
     files::replace(&path, &index.to_bytes())
+}
+
+/// Checks that a folder could be opened for work on this target.
+pub(crate) fn check_target(project: &Project, named: Option<&str>) -> Result<()> {
+    private::refuse_links(project)?;
+    target(project, &project.open()?, named).map(drop)
+}
+
+/// Returns the target and its tip.
+fn target(project: &Project, repo: &Repository, named: Option<&str>) -> Result<(String, Option<Oid>)> {
+    let target = named.map_or_else(|| project.default_target(repo), |named| Ok(named.to_owned()))?;
+    let tip = target_tip(repo, &target)?;
+    Ok((target, tip))
 }
 
 /// Returns the tip of the target, or `None` if the target is the branch of HEAD in a repository without a

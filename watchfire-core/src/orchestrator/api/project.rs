@@ -11,7 +11,7 @@ use super::{ChatRequest, MergeOptions, Run, RunRequest, Snapshot, Subscription, 
 use crate::journal::Cursor;
 use crate::model::{Mode, ProjectId, SessionId, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
-use crate::orchestrator::shared::{Message, ProjectShared, Proposal, shut_down};
+use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
     self, Accepted, CommandId, Ending, Life, LifeId, LifeState, Request, ResumeTarget, RunId, RunOptions,
     Schedule, Scope, StopReason,
@@ -96,20 +96,23 @@ impl ProjectHandle {
         let known = self.read(move |schedule| schedule.ledger().life(id).cloned()).await?;
         match known {
             Some(life) => Ok(life),
-            None => effects::archived(&self.0, id).await,
+            None => archive::read(&self.0, id).await,
         }
     }
 
-    /// Returns a run that is under way, or among the last that ended.
+    /// Returns a run, under way or ended, however long ago.
     ///
     /// # Errors
-    /// `not_found`.
+    /// `not_found`; those of the disk for one that ended long ago.
     pub async fn run_record(&self, id: RunId) -> Result<schedule::Run> {
         let known = self.read(move |schedule| schedule.ledger().runs.get(&id).cloned()).await?;
-        known.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no such run").with("run", id))
+        match known {
+            Some(run) => Ok(run),
+            None => archive::read(&self.0, id).await,
+        }
     }
 
-    /// Returns the handle of a run that is under way, or among the last that ended.
+    /// Returns the handle of a run.
     #[must_use]
     pub fn run_handle(&self, id: RunId) -> Run {
         Run::new(id, Arc::clone(&self.0))

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::Result;
-use crate::orchestrator::shared::{Message, ProjectShared, shut_down};
-use crate::schedule::{Request, RunId, RunSummary};
+use crate::orchestrator::shared::{Message, ProjectShared, archive, shut_down};
+use crate::schedule::{self, Request, RunId, RunSummary};
 
 /// A run. Dropping the handle changes nothing.
 #[derive(Clone)]
@@ -38,12 +38,20 @@ impl Run {
     /// asking, limited without a known end) do not keep the run from ending; the summary names them.
     ///
     /// # Errors
-    /// `cancelled` when the orchestrator has shut down first, or there is no such run.
+    /// `cancelled` when the orchestrator has shut down first; `not_found` if there is no such run.
     pub async fn wait(&self) -> Result<Arc<RunSummary>> {
         let (reply, summary) = oneshot::channel();
         let project = self.shared.id.clone();
         self.shared.inner.reports.send(Message::AwaitRun { project, run: self.id, reply });
-        summary.await.map_err(|_| shut_down())
+        match summary.await {
+            Ok(summary) => Ok(summary),
+            // Closed, or too long ago for the dispatcher.
+            Err(_) if *self.shared.closing.borrow() => Err(shut_down()),
+            Err(_) => {
+                let run: schedule::Run = archive::read(&self.shared, self.id).await?;
+                run.summary().map(Arc::new).ok_or_else(shut_down)
+            }
+        }
     }
 }
 

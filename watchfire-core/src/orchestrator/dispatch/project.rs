@@ -12,11 +12,12 @@ use crate::journal::{Cursor, Entry};
 use crate::model::{BackendName, Timestamp};
 use crate::orchestrator::effects;
 use crate::orchestrator::shared::{
-    BoardRead, Control, LogStream, Opening, ProjectLog, ProjectShared, SubscribeReply, Subscribed, shut_down,
+    BoardRead, Control, LogStream, Opening, ProjectLog, ProjectShared, SubscribeReply, Subscribed, archive,
+    shut_down,
 };
 use crate::schedule::{
     Accepted, Card, Change, Command, CommandId, Fact, Life, LifeId, LifeState, Limits, NoticeCode, Request,
-    RunId, RunSummary, Schedule, Step, StopReason,
+    Run, RunId, RunSummary, Schedule, Step, StopReason,
 };
 use crate::session::Session;
 use crate::{Error, ErrorKind, Result};
@@ -52,6 +53,7 @@ impl OpenProject {
             Arc::clone(&clock),
             shared.closing.subscribe(),
         );
+        let ended: Vec<_> = state.ledger.runs.values().filter(|run| run.ended.is_some()).cloned().collect();
         let (schedule, steps) = Schedule::restore(state.ledger, &clock.now(), shared.inner.resume);
         // Held work, too: the killed start may have published it while it tried again.
         let unknown = |life: &&Life| {
@@ -85,7 +87,9 @@ impl OpenProject {
         };
         // Recovery begins only once the changes of this start are durable.
         let answer: After = Box::new(move || drop(reply.send(unknown)));
-        project.carry_out(steps, vec![answer], None, None);
+        // An earlier start may have been killed between the end of a run and its record.
+        let keep = project.keep_runs(ended);
+        project.carry_out(steps, vec![keep, answer], None, None);
         project
     }
 
@@ -200,6 +204,7 @@ impl OpenProject {
         match change {
             Change::Run(run) if run.ended.is_some() => {
                 let Some(summary) = run.summary().map(Arc::new) else { return };
+                after.push(self.keep_runs(vec![(**run).clone()]));
                 for (_, reply) in self.runs.extract_if(.., |(id, _)| *id == run.id) {
                     let summary = Arc::clone(&summary);
                     after.push(Box::new(move || drop(reply.send(summary))));
@@ -229,6 +234,23 @@ impl OpenProject {
             }
             _ => {}
         }
+    }
+
+    /// Writes the records of ended runs that have none.
+    fn keep_runs(&self, runs: Vec<Run>) -> After {
+        let shared = Arc::clone(&self.shared);
+        // Counted before it is spawned, so that closing cannot overtake it.
+        let busy = shared.busy();
+        Box::new(move || {
+            tokio::spawn(async move {
+                for run in runs {
+                    if !archive::holds::<Run>(&shared, run.id) {
+                        archive::keep(&shared, &run).await;
+                    }
+                }
+                drop(busy);
+            });
+        })
     }
 
     fn answer_session(&self, life: &Life, reply: oneshot::Sender<Result<Session>>, after: &mut Vec<After>) {

@@ -36,5 +36,5 @@ pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use preflight::preflight;
 pub(crate) use prune::{prune, prune_periodically};
 pub(crate) use recover::{Unrecovered, recover, report_recovery, sessions_left, sweep};
-pub(crate) use release::{archived, name_targets, not_released, release, release_left, target};
+pub(crate) use release::{name_targets, not_released, release, release_left, target};
 pub(crate) use steps::{create, proposal};

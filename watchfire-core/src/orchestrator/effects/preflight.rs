@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use super::launch::{chosen, time_limit};
 use crate::model::TaskStatus;
-use crate::orchestrator::compose::{located, own_policy};
+use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
 use crate::store::TaskQuery;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
-/// Checks the sandbox, the policy, the time limit, and the agents of the ready tasks that a run covers. A missing agent is an
+/// Checks the sandbox, the policy, the time limit, the target, the files to share, and the agents of the ready tasks that a run
+/// covers. A missing agent is an
 /// error here only if it is missing for all of them: otherwise its tasks fail alone, and the others run.
 ///
 /// # Errors
-/// `unknown_backend`, `program_missing`; errors of the sandbox, the settings and the store.
+/// `unknown_backend`, `program_missing`; `not_found` for a target that is no branch; errors of the sandbox, the settings and
+/// the store.
 pub(crate) async fn preflight(shared: &Arc<ProjectShared>, options: &RunOptions, scope: Scope) -> Result<()> {
     let (project, settings) = shared.settings().await?;
     time_limit(&project)?;
@@ -26,6 +28,14 @@ pub(crate) async fn preflight(shared: &Arc<ProjectShared>, options: &RunOptions,
     if tasks.is_empty() {
         return Ok(());
     }
+    Wanted::of(&project)?;
+    let target = shared.workspace.check_target(&project.default_branch).await;
+    target.map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::InvalidInput if !project.default_branch.is_empty() => {
+            error.with("file", "project.yaml").with("field", "default_branch")
+        }
+        _ => error,
+    })?;
     let (shared, options) = (Arc::clone(shared), options.clone());
     blocking("looking at what a run needs", move || {
         let sandboxes = &shared.inner.sandboxes;

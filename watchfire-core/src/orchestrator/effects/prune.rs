@@ -4,12 +4,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use super::branches::remove_branch;
-use super::release::remove_archived;
 use crate::clock::Clock;
 use crate::files::replace;
 use crate::model::{LogSettings, TaskStatus};
 use crate::orchestrator::compose::kept::{self, RemovedLogs};
-use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::orchestrator::shared::{ProjectShared, archive, blocking};
 use crate::schedule::{NoticeCode, resolve};
 use crate::workspace::{BranchStatus, Pruned, Removed};
 use crate::{Error, ErrorKind, Result};
@@ -108,7 +107,7 @@ async fn remove_old_logs(shared: &Arc<ProjectShared>, limits: LogSettings) -> Re
     let in_use = began.map(|began| time(began) - MARGIN);
     let (logs, now) = (shared.logs_dir.clone(), time(shared.inner.clock.now().unix_millis()));
     if let Some(oldest) = kept::oldest(&limits, now) {
-        remove_archived(shared, oldest).await?;
+        archive::remove_before(shared, oldest).await?;
     }
     blocking("removing old logs", move || kept::remove_old(&logs, &limits, now, in_use)).await
 }

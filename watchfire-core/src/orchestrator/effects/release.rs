@@ -1,22 +1,16 @@
 //! The end of a life: its claim is released, and after a merge its branch is removed.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::{claims, mirror};
+use crate::Result;
 use crate::failpoint::reached;
-use crate::files::{self, make_private};
 use crate::journal::State;
 use crate::model::TaskNumber;
 use crate::orchestrator::compose::{progress, resume};
-use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::schedule::{Ending, Life, LifeId, NoticeCode};
+use crate::orchestrator::shared::{ProjectShared, archive};
+use crate::schedule::{Ending, Life, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
-use crate::{Error, ErrorKind, Result};
-
-/// Number of records of ended lives that stay whatever their age. More than the ledger holds.
-const ARCHIVED: usize = 500;
 
 /// Releases everything that was held for a life that has ended. Writes its record on disk last, as the mark
 /// that the release is complete.
@@ -38,14 +32,14 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         claims::give_back(shared, &life, task).await;
         reached(|| "given back");
     }
-    archive(shared, &life).await;
+    archive::keep(shared, &life).await;
 }
 
 /// Returns the ended lives whose release an earlier start did not complete, and that no other life of the
 /// task has followed.
 pub(crate) fn not_released(shared: &ProjectShared, state: &State) -> Vec<Life> {
     let is_last = |life: &&Life| life.subject.task().is_none_or(|task| state.ledger.life_of(task).is_none());
-    let is_released = |life: &&Life| archive_path(shared, life.id).exists();
+    let is_released = |life: &&Life| archive::holds::<Life>(shared, life.id);
     state.ledger.ended.values().filter(is_last).filter(|life| !is_released(life)).cloned().collect()
 }
 
@@ -122,63 +116,4 @@ pub(crate) async fn name_targets(shared: &ProjectShared, mut state: State) -> Re
         }
     }
     Ok(state)
-}
-
-/// Writes an ended life to disk. The ledger keeps only the last ones.
-async fn archive(shared: &ProjectShared, life: &Life) {
-    let path = archive_path(shared, life.id);
-    let text = serde_json::to_vec(life).map_err(|error| {
-        Error::new(ErrorKind::InvalidInput, "a life cannot be written down").with_source(error)
-    });
-    let kept = blocking("keeping an ended life", move || {
-        path.parent().map_or(Ok(()), make_private)?;
-        files::replace(&path, &text?)
-    });
-    if let Err(error) = kept.await {
-        shared.notice(NoticeCode::Cleanup, life.subject.task(), error.report());
-    }
-}
-
-/// Reads an ended life from the disk.
-///
-/// # Errors
-/// `not_found`; those of the disk.
-pub(crate) async fn archived(shared: &ProjectShared, life: LifeId) -> Result<Life> {
-    let path = archive_path(shared, life);
-    blocking("reading an ended life", move || {
-        let missing = || Error::new(ErrorKind::NotFound, "there is no such life").with("life", life);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
-            Err(error) => return Err(Error::io("reading an ended life", error).with_path(&path)),
-        };
-        serde_json::from_slice(&text).map_err(|error| {
-            Error::new(ErrorKind::Malformed, "not a record of a life").with_path(&path).with_source(error)
-        })
-    })
-    .await
-}
-
-/// Removes the records of lives that ended before `oldest`, except for the newest ones: a start looks for those to find out
-/// whether a life was released.
-pub(super) async fn remove_archived(shared: &ProjectShared, oldest: SystemTime) -> Result<()> {
-    let folder = shared.state_dir.join("lives");
-    blocking("removing records of ended lives", move || {
-        let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
-        let changed =
-            |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
-        let mut records: Vec<_> = entries.flatten().filter_map(changed).collect();
-        records.sort_unstable();
-        let count = records.len().saturating_sub(ARCHIVED);
-        for (_, path) in records.into_iter().take(count).filter(|(changed, _)| *changed < oldest) {
-            std::fs::remove_file(&path)
-                .map_err(|error| Error::io("removing a record of an ended life", error).with_path(&path))?;
-        }
-        Ok(())
-    })
-    .await
-}
-
-fn archive_path(shared: &ProjectShared, life: LifeId) -> PathBuf {
-    shared.state_dir.join("lives").join(format!("{life}.json"))
 }

@@ -1,5 +1,6 @@
 //! The ground of all rooms of the orchestrator: its parts, the open project, the way to the dispatcher, the log.
 
+pub(crate) mod archive;
 mod candidates;
 pub(crate) mod hosts;
 mod log;
