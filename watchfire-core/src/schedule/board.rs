@@ -86,6 +86,11 @@ impl Default for Limits {
 }
 
 impl Schedule {
+    /// Returns a task as the last board had it.
+    pub(crate) fn card(&self, task: TaskNumber) -> Option<&Card> {
+        self.cards.get(&task)
+    }
+
     /// Takes in all tasks of the store.
     pub(super) fn board(&mut self, cards: Vec<Card>) {
         let cards: BTreeMap<_, _> = cards.into_iter().map(|card| (card.number, card)).collect();

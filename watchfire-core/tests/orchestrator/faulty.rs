@@ -35,7 +35,7 @@ struct Fault(&'static str, Option<TaskNumber>, How, usize);
 
 /// The faults of a store, and the number of calls that met one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Faults(Arc<Mutex<Vec<Fault>>>, Arc<AtomicUsize>, Listing);
+pub(crate) struct Faults(Arc<Mutex<Vec<Fault>>>, Arc<AtomicUsize>, Listing, Listing);
 
 /// Whoever holds it keeps tasks from being listed.
 pub(crate) type Listing = Arc<tokio::sync::Mutex<()>>;
@@ -48,6 +48,11 @@ impl Faults {
 
     pub(crate) fn listing(&self) -> Listing {
         Arc::clone(&self.2)
+    }
+
+    /// Whoever holds it keeps a list that was read from being returned.
+    pub(crate) fn listed(&self) -> Listing {
+        Arc::clone(&self.3)
     }
 
     pub(crate) fn met(&self) -> usize {
@@ -129,8 +134,15 @@ impl TaskStore for Faulty {
 
     async fn list(&self, query: &TaskQuery) -> Result<TaskList> {
         self.faults.meet("list", None)?;
-        let _listing = self.faults.2.lock().await;
-        self.inner.list(query).await
+        let list = {
+            let _listing = self.faults.2.lock().await;
+            self.inner.list(query).await
+        };
+        for task in list.iter().flat_map(|list| &list.tasks) {
+            self.faults.meet("listed", Some(task.value.task_number))?;
+        }
+        let _listed = self.faults.3.lock().await;
+        list
     }
 
     async fn get(&self, number: TaskNumber) -> Result<Versioned<Task>> {

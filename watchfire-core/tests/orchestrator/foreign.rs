@@ -1,5 +1,8 @@
 //! Stores, terminals and sandboxes of others that panic or fail.
 
+use std::path::Path;
+use std::time::Duration;
+
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::orchestrator::RunRequest;
@@ -22,6 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_lost_claim_stops_the_work_and_nothing_is_merged", a_lost_claim_stops_the_work),
         trial("a_store_that_cannot_be_reached_pauses_starts", a_store_that_cannot_be_reached),
         trial("tasks_are_read_after_a_panic_of_their_stream", tasks_are_read_after_a_panic),
+        trial("new_tasks_are_seen_while_others_end", new_tasks_are_seen_while_others_end),
     ]
 }
 
@@ -188,4 +192,43 @@ async fn tasks_are_read_after_a_panic() {
         assert!(matches!(world.ended(task).await, Ending::Merged { .. }), "{call}");
         within(world.orchestrator.shutdown()).await;
     }
+}
+
+/// With hundreds of agents there is always one that ends while the tasks are read.
+async fn new_tasks_are_seen_while_others_end() {
+    let faults = Faults::default();
+    let mut world = World::built(tempfile::tempdir().unwrap(), |builder| faults.build(builder)).await;
+    world.configure("max_parallel: 2\n");
+    let waits = |path: &Path| format!("until test -e '{}'; do sleep 0.01; done; exit 1", path.display());
+    let (go, stop) = (world.temp.path().join("go"), world.temp.path().join("stop"));
+    let first = world.task("first", &waits(&go)).await;
+    // Without it the run would be over once the first one has ended.
+    world.task("stays", &waits(&stop)).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    world.running().await;
+    world.running().await;
+    let held = faults.listed().lock_owned().await;
+    let second = world.task("second", DONE).await;
+    faults.add("listed", Some(second), How::Passes, 1);
+    // Lets the list that waits return, and keeps the one after it.
+    let pass_one = async |held| {
+        let next = tokio::spawn(faults.listed().lock_owned());
+        tokio::task::yield_now().await;
+        drop(held);
+        next.await.unwrap()
+    };
+    let mut held = held;
+    while faults.met() == 0 {
+        held = within(pass_one(held)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // The second task is on a board that was read, but not taken in.
+    std::fs::write(&go, "").unwrap();
+    world.ended(first).await;
+    let held = within(pass_one(held)).await;
+    assert!(matches!(world.ended(second).await, Ending::Merged { .. }));
+    drop(held);
+    std::fs::write(&stop, "").unwrap();
+    within(run.wait()).await.unwrap();
+    world.orchestrator.shutdown().await;
 }

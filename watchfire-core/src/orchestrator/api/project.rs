@@ -260,7 +260,7 @@ impl ProjectHandle {
         }
         let created = effects::create(&self.0, proposal.tasks).await?;
         // A board that was read before the drafts were made must not hide them.
-        self.0.store_changed();
+        self.0.store_changed(None);
         Ok(created)
     }
 

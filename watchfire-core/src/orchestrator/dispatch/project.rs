@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -120,18 +119,21 @@ impl OpenProject {
         self.carry_out(steps, Vec::new(), None, Some(reply));
     }
 
-    /// Takes in the tasks and returns true, unless a newer board is known or an effect has changed the store since it
-    /// was read.
-    pub(super) fn board(&mut self, read: BoardRead, cards: Vec<Card>, limits: Limits) -> bool {
+    /// Takes in the tasks and returns true, unless a newer board is known. Tasks that an effect has changed since the board
+    /// was read stay as they were: with hundreds at work, no board would be without one, and new tasks would never be seen.
+    pub(super) fn board(&mut self, read: BoardRead, mut cards: Vec<Card>, limits: Limits) -> bool {
         // Reads overlap; a board from a read that began later is known already.
         if read.number < self.newest_board {
             return false;
         }
-        if read.epoch < self.shared.epoch.load(Ordering::Acquire) {
-            // Without another read, the schedule would keep the board before the change.
+        let changed = self.shared.changes().after(read.changes);
+        if changed.as_ref().is_none_or(|tasks| !tasks.is_empty()) {
+            // Without another read, the schedule would keep what was before the change.
             self.shared.reload.notify_one();
-            return false;
         }
+        let Some(changed) = changed else { return false };
+        cards.retain(|card| !changed.contains(&card.number));
+        cards.extend(changed.iter().filter_map(|task| self.schedule.card(*task).cloned()));
         self.newest_board = read.number;
         // First, so that the tasks of this board are admitted under the limits of the same moment.
         self.fact(Fact::Limits(limits), None);

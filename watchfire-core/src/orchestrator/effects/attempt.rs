@@ -158,7 +158,7 @@ async fn conclude(
         _ => captured.commits > 0,
     };
     // Before the report: the schedule must not step on a board that still shows the task as before.
-    shared.store_changed();
+    shared.store_changed(life.subject.task());
     shared.report(Fact::Attempted { life: id, outcome, tip: captured.tip, progress });
 }
 
@@ -564,7 +564,7 @@ async fn ready_task(shared: &ProjectShared, life: &Life, number: TaskNumber) -> 
     // Done, but its merge failed and another attempt was requested.
     let patch = TaskPatch::new().with_status(TaskStatus::Ready);
     let task = claims::update(shared, life.id, number, patch).await?;
-    shared.store_changed();
+    shared.store_changed(Some(number));
     Ok(Some(task))
 }
 

@@ -25,6 +25,7 @@ pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
         if let (Some(task), Some(result)) = (task, &result) {
             // Before the report, after which the life may end and give up its claim.
             mirror(&shared, id, task, result).await;
+            shared.store_changed(Some(task));
         }
         let unknown = result.as_ref().and_then(|result| unknown(id, result));
         shared.report(Fact::HeldTried { life: id, result });
@@ -32,7 +33,6 @@ pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
             tokio::spawn(ask_again(Arc::clone(&shared), id, candidate));
         }
     }
-    shared.store_changed();
 }
 
 async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult> {

@@ -73,10 +73,10 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
     for (id, result) in &results.ended {
         if let Some(task) = task_of(&lives, *id) {
             mirror(&shared, *id, task, result).await;
+            // Before the report: the next board must show the results.
+            shared.store_changed(Some(task));
         }
     }
-    // Before the report: the next board must show the results.
-    shared.store_changed();
     let unknown: Vec<_> = results.ended.iter().filter_map(|(id, result)| unknown(*id, result)).collect();
     shared.report(Fact::TicketOver { ticket, results: results.ended, moved: results.moved });
     // After the report: the schedule ignores the answer about a life that is on a ticket.

@@ -91,7 +91,7 @@ pub(super) async fn import(
         }
         _ => generate(shared, &given.tasks, written.new, &refused).await?,
     };
-    shared.store_changed();
+    shared.store_changed(None);
     Ok(Outcome::Ended(ending))
 }
 

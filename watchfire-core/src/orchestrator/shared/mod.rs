@@ -2,6 +2,7 @@
 
 pub(crate) mod archive;
 mod candidates;
+mod changes;
 pub(crate) mod hosts;
 mod log;
 mod logs;
@@ -16,6 +17,7 @@ mod supervise;
 use crate::{Error, ErrorKind, Result};
 
 pub(crate) use candidates::{Names, candidates};
+pub(crate) use changes::StoreChanges;
 pub use log::{Gap, LogStream, Record, Seen};
 pub(crate) use log::{ProjectLog, Subscribed};
 pub use logs::SessionLog;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::{BoardRead, Parts, Reports, hosts};
+use super::{BoardRead, Parts, Reports, StoreChanges, hosts};
 use crate::Result;
 use crate::files::DirLock;
 use crate::inquiry::Room;
@@ -49,8 +49,8 @@ pub(crate) struct ProjectShared {
     renewed_at: AtomicU64,
     /// Requests another read of the board.
     pub(crate) reload: Arc<Notify>,
-    /// Grows with every change that an effect makes to the store, so that older boards are rejected.
-    pub(crate) epoch: AtomicU64,
+    /// The changes that effects made to the store.
+    changes: Mutex<StoreChanges>,
     /// The malformed files that were reported.
     malformed: Mutex<Vec<Malformed>>,
     /// The unknown keys that were reported.
@@ -93,7 +93,7 @@ impl ProjectShared {
             begun: watch::Sender::new(0),
             claims: Mutex::default(),
             reload: Arc::default(),
-            epoch: AtomicU64::new(0),
+            changes: Mutex::default(),
             malformed: Mutex::default(),
             unknown_keys: Mutex::default(),
             closing: watch::Sender::new(false),
@@ -171,11 +171,15 @@ impl ProjectShared {
         }
     }
 
-    /// Notes that an effect has changed the store. Boards read before now are stale.
-    pub(crate) fn store_changed(&self) {
-        // The epoch first: a reload that begins in between must already count as newer.
-        self.epoch.fetch_add(1, Ordering::AcqRel);
+    /// Notes that an effect has changed a task, or any. Boards read before now are stale for it.
+    pub(crate) fn store_changed(&self, task: Option<TaskNumber>) {
+        // Noted first: a reload that begins in between must already count as newer.
+        self.changes().note(task);
         self.reload.notify_one();
+    }
+
+    pub(crate) fn changes(&self) -> MutexGuard<'_, StoreChanges> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the lock by which other homes know of an agent that outlives this program, if the repository has a place for
@@ -191,12 +195,9 @@ impl ProjectShared {
         self.inner.unreserve(&self.id);
     }
 
-    /// Takes the number and epoch of a board that is about to be read.
+    /// Returns the moment at which a board is about to be read.
     pub(crate) fn begin_board(&self) -> BoardRead {
-        BoardRead {
-            number: self.boards.fetch_add(1, Ordering::AcqRel) + 1,
-            epoch: self.epoch.load(Ordering::Acquire),
-        }
+        BoardRead { number: self.boards.fetch_add(1, Ordering::AcqRel) + 1, changes: self.changes().last() }
     }
 
     pub(crate) fn add_session(&self, session: Session) {

@@ -120,8 +120,8 @@ pub(crate) struct Opening {
 pub(crate) struct BoardRead {
     /// Grows with every read.
     pub(crate) number: u64,
-    /// The number of changes that effects had made by then.
-    pub(crate) epoch: u64,
+    /// The last change of an effect by then.
+    pub(crate) changes: u64,
 }
 
 /// Handle by which the dispatcher reaches the effect of a life. It stores a stop, so that one between two sessions of
