@@ -3,7 +3,7 @@
 use super::block::due;
 use super::changes::round_up;
 use crate::model::Timestamp;
-use crate::schedule::{Change, Command, CommandRecord, Life, LifeId, LifeState, Schedule, StopReason, Wait};
+use crate::schedule::{Change, Command, Life, LifeId, LifeState, Schedule, StopReason, Wait};
 
 /// Interval between two attempts to publish held work. Nothing reports that an edit in the way has gone.
 const HELD_MILLIS: i64 = 30_000;
@@ -94,9 +94,8 @@ impl Schedule {
         if self.next_forget <= now {
             self.next_forget = now.saturating_add(FORGET_MILLIS);
             let before = self.after(-COMMANDS_MILLIS);
-            let is_old = |record: &CommandRecord| self.ledger.forgets(record, &before);
             // Without this check, the journal would get an entry every hour that changes nothing.
-            if self.ledger.commands.values().any(is_old) {
+            if !self.ledger.forgotten(&before).is_empty() {
                 self.record(Change::CommandsForgotten { before });
             }
         }

@@ -12,6 +12,8 @@ use crate::workspace::Commit;
 
 /// Number of ended lives and runs that are kept in memory. Older lives are read from the disk.
 const KEPT: usize = 200;
+/// Number of decided requests that are kept however old they are.
+const KEPT_COMMANDS: usize = 1_000;
 /// Upper bound for the endings in ended runs, all together.
 const KEPT_ENDINGS: usize = 5_000;
 
@@ -102,26 +104,36 @@ impl Ledger {
                 self.commands.insert(id.clone(), record.clone());
             }
             Change::CommandsForgotten { before } => {
-                // Taken out, because `forgets` reads the rest of the ledger.
-                let mut commands = std::mem::take(&mut self.commands);
-                commands.retain(|_, record| !self.forgets(record, before));
-                self.commands = commands;
+                for id in self.forgotten(before) {
+                    self.commands.remove(&id);
+                }
             }
             Change::Notice(_) | Change::SessionOver { .. } => {}
         }
     }
 
-    /// Returns true if the record of a request can be removed: it is older than `before`, and the life or run that it
-    /// began has ended.
-    pub(in crate::schedule) fn forgets(&self, record: &CommandRecord, before: &Timestamp) -> bool {
+    /// Returns the requests whose records can be removed: they are older than `before`, and the life or run that they began
+    /// has ended. The newest are kept however old they seem: a clock that jumps ahead would make a repeated request begin its
+    /// work again.
+    pub(in crate::schedule) fn forgotten(&self, before: &Timestamp) -> Vec<CommandId> {
+        let excess = self.commands.len().saturating_sub(KEPT_COMMANDS);
+        if excess == 0 {
+            return Vec::new();
+        }
+        let mut oldest: Vec<_> = self.commands.iter().collect();
+        oldest.sort_by_key(|(_, record)| record.at.unix_millis());
+        oldest.truncate(excess);
+        oldest.retain(|(_, record)| record.at.unix_millis() < before.unix_millis() && !self.goes_on(record));
+        oldest.into_iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns true if the life or run of a request is under way. As long as it is, a repeated request must get its answer
+    /// instead of beginning the work again.
+    fn goes_on(&self, record: &CommandRecord) -> bool {
         let accepted = record.outcome.as_ref().ok();
         let life = accepted.and_then(|accepted| accepted.life);
         let run = accepted.and_then(|accepted| self.runs.get(&accepted.run?));
-        // As long as the work goes on, a repeated request must get its answer instead of beginning the work
-        // again.
-        record.at.unix_millis() < before.unix_millis()
-            && !life.is_some_and(|life| self.lives.contains_key(&life))
-            && run.is_none_or(|run| run.ended.is_some())
+        life.is_some_and(|life| self.lives.contains_key(&life)) || run.is_some_and(|run| run.ended.is_none())
     }
 
     fn apply_run(&mut self, run: &Run) {
