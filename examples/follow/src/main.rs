@@ -7,19 +7,8 @@ use std::{path::Path, sync::Arc};
 
 use watchfire_backends as _;
 use watchfire_core::orchestrator::{Orchestrator, RunRequest, Seen};
-use watchfire_core::schedule::{Change, LifeState};
-use watchfire_core::session::{AttachRequest, ScreenUpdate, Session};
-use watchfire_core::{Result, sandbox::SandboxChoice};
-
-async fn show(session: Session) -> Result<()> {
-    let mut output = session.attach(&AttachRequest::output().with_since(0))?;
-    while let Some(update) = output.next().await {
-        if let ScreenUpdate::Output { bytes, .. } = update {
-            eprint!("{}", String::from_utf8_lossy(&bytes));
-        }
-    }
-    Ok(())
-}
+use watchfire_core::schedule::Change;
+use watchfire_core::{Result, sandbox::SandboxChoice, session::AttachRequest};
 
 async fn follow(root: &Path) -> Result<()> {
     let git = |root: &Path| Ok(Arc::new(watchfire_git::GitWorkspace::open(root, Default::default())?) as _);
@@ -31,24 +20,20 @@ async fn follow(root: &Path) -> Result<()> {
         if is_first {
             project.run(RunRequest::all().with_sandbox(SandboxChoice::None)).await?;
         }
-        while let Some(seen) = log.changes.next().await {
+        let mut restarts = false;
+        while !is_over
+            && !restarts
+            && let Some(seen) = log.changes.next().await
+        {
             let Seen::Record(record) = seen else { continue };
-            println!(
-                "{} {} {}",
-                record.cursor,
-                if record.replayed { "replayed" } else { "new" },
-                record.change
-            );
-            since = Some(record.cursor.clone());
-            let running = match &record.change {
-                Change::Life(life) if life.state == LifeState::Running => life.session.as_ref(),
-                _ => None,
-            };
-            running.and_then(|it| project.session(&it.id)).map(|session| tokio::spawn(show(session)));
+            println!("{record}");
             is_over = matches!(&record.change, Change::Run(run) if run.ended.is_some());
-            if is_over || (is_first && running.is_some()) {
-                break;
+            if let Some(session) = record.change.running().and_then(|it| project.session(&it.id)) {
+                let output = session.attach(&AttachRequest::output().with_since(0))?;
+                tokio::spawn(async { output.copy_to(&mut tokio::io::stderr()).await });
+                restarts = is_first;
             }
+            since = Some(record.cursor);
         }
         orchestrator.shutdown().await;
     }

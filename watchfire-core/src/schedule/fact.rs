@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Accepted, Block, Card, CommandId, CommandRecord, Ending, Life, LifeId, Limits, Notice, Refusal, Request,
-    Run, SessionRef, StopReason,
+    Accepted, Block, Card, CommandId, CommandRecord, Ending, Life, LifeId, LifeState, Limits, Notice,
+    Refusal, Request, Run, SessionRef, StopReason,
 };
 use crate::backend::{Issue, Usage};
 use crate::model::{BackendName, ProcessIdentity, Question, TaskNumber, Timestamp};
@@ -276,6 +276,17 @@ pub enum Change {
         /// The time.
         before: Timestamp,
     },
+}
+
+impl Change {
+    /// Returns the session of a life that now runs.
+    #[must_use]
+    pub fn running(&self) -> Option<&SessionRef> {
+        match self {
+            Self::Life(life) if life.state == LifeState::Running => life.session.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// One line for people.

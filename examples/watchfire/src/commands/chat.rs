@@ -1,6 +1,5 @@
 //! `watchfire chat`: connects the person's terminal to the agent's.
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use clap::Args;
@@ -8,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::ChatRequest;
-use watchfire_core::session::{AttachRequest, Attachment, ScreenUpdate, Session};
+use watchfire_core::session::{AttachRequest, Session};
 use watchfire_core::{Error, ErrorKind};
 
 use super::keys::{Key, Keys};
@@ -77,7 +76,10 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     let mut resized =
         signal(SignalKind::window_change()).map_err(|e| Error::io("listening for signals", e))?;
     // In a task of its own: a terminal that accepts no output may still send keys.
-    let mut showing = tokio::spawn(show(output));
+    let mut showing = tokio::spawn(async {
+        // The kernel sends a hang-up when the terminal is gone, and that ends the chat.
+        let _ = output.copy_to(&mut tokio::io::stdout()).await;
+    });
     let ended = loop {
         tokio::select! {
             // The end of the output is the end of the agent.
@@ -103,28 +105,6 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     };
     showing.abort();
     Ok(ended?)
-}
-
-/// Writes the agent's output to the person's terminal. If the terminal is slower than the agent, the missed output is
-/// replaced by the screen that resulted from it.
-async fn show(mut output: Attachment) {
-    while let Some(update) = output.next().await {
-        let bytes = match update {
-            // Nothing was printed yet, so there is nothing to redraw.
-            ScreenUpdate::Redraw { lost, .. } if lost.end == 0 => continue,
-            ScreenUpdate::Redraw { bytes, .. } | ScreenUpdate::Output { bytes, .. } => bytes,
-            _ => continue,
-        };
-        let write = move || {
-            let mut out = std::io::stdout().lock();
-            // The kernel sends a hang-up when the terminal is gone, and that ends the chat.
-            let _ = out.write_all(&bytes).and_then(|()| out.flush());
-        };
-        // A terminal may block on a write for as long as it likes, for example after Ctrl+S.
-        if tokio::task::spawn_blocking(write).await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Returns a receiver of typed bytes. Its thread lives until the program ends, because nothing interrupts a read from

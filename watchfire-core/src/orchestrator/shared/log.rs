@@ -41,6 +41,14 @@ pub struct Record {
     pub change: Change,
 }
 
+/// One line for people.
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let age = if self.replayed { "replayed" } else { "new" };
+        write!(f, "{} {age} {}", self.cursor, self.change)
+    }
+}
+
 /// An item of a [`LogStream`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::follower::Follower;
 use super::state::Screen;
@@ -131,6 +133,28 @@ impl Attachment {
     /// Waits for the next update; `None` at the end.
     pub async fn next(&mut self) -> Option<ScreenUpdate> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Attachment {
+    /// Writes raw output to `to`, for example a person's terminal, until the session's output ends. Missed output is replaced
+    /// by the screen that resulted from it.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub async fn copy_to(mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        while let Some(update) = self.next().await {
+            let bytes = match update {
+                // Nothing was printed yet, so there is nothing to redraw.
+                ScreenUpdate::Redraw { lost, .. } if lost.end == 0 => continue,
+                ScreenUpdate::Redraw { bytes, .. } | ScreenUpdate::Output { bytes, .. } => bytes,
+                ScreenUpdate::Changed(_) | ScreenUpdate::Resized(_) => continue,
+            };
+            to.write_all(&bytes).await?;
+            // Each update, since the next one may take hours.
+            to.flush().await?;
+        }
+        Ok(())
     }
 }
 
