@@ -18,10 +18,10 @@
 //!
 //! # Features
 //!
-//! `default = ["runtime", "yaml"]`. Without them: model, seams, schedule and the journal's fold, on serde and
-//! thiserror, with no tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal;
-//! `yaml` the store on files and the orchestrator; `search` the search in [`terminal::text`]; `testing` the conformance
-//! suites.
+//! `default = ["orchestrator"]`. Without it: model, seams, schedule and the journal's fold, on serde and thiserror, with no
+//! tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal; `yaml` the store on
+//! files, on top of it; `orchestrator` itself, on top of both. `search` adds the search in [`terminal::text`], `testing`
+//! the conformance suites.
 //!
 //! # Errors
 //!
@@ -31,8 +31,8 @@
 #![deny(unsafe_code)]
 // Most rooms serve the orchestrator.
 #![cfg_attr(
-    not(feature = "yaml"),
-    allow(dead_code, unused_imports, reason = "the orchestrator needs `yaml`")
+    not(feature = "orchestrator"),
+    allow(dead_code, unused_imports, reason = "without it they are unused")
 )]
 
 mod error;
@@ -41,7 +41,7 @@ pub mod backend;
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod endpoint;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod failpoint;
 #[cfg(feature = "runtime")]
 pub mod files;
@@ -50,7 +50,7 @@ pub mod journal;
 pub mod model;
 #[cfg(feature = "runtime")]
 pub mod observe;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub mod orchestrator;
 pub mod process;
 mod prompt;

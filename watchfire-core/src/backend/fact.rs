@@ -31,7 +31,7 @@ pub enum Observation<'a> {
 
 impl Observation<'_> {
     /// Returns the source of facts derived from this observation.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn source(&self) -> Source {
         match self {
@@ -185,7 +185,7 @@ pub enum IssueKind {
 
 impl IssueKind {
     /// Returns true if the agent cannot go on until a person or a timer clears the issue.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn is_blocking(self) -> bool {
         // An agent with one of these is left to go on by itself.

@@ -27,6 +27,6 @@ pub use inventory as __inventory;
 pub use launch::{FileToWrite, Grant, Launch, LinkToMake, PromptDelivery, Readiness, Secret, Transport};
 pub use registry::{Backends, Family, Registration};
 pub use transcript::{Message, Part, Role, Transcript, TranscriptFormat};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use usage::Tally;
 pub use usage::{Price, Usage, total_usage};

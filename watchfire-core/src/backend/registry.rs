@@ -128,7 +128,7 @@ impl Backends {
     ///
     /// # Errors
     /// `invalid_input` for an invalid name.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     pub(crate) fn insert(&mut self, backend: Arc<dyn Backend>) -> Result<Option<Arc<dyn Backend>>> {
         let name = backend.name().parse()?;
         Ok(self.by_name.insert(name, (backend, "builder")).map(|(old, _)| old))

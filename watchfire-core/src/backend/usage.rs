@@ -70,7 +70,7 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Creates an empty tally. Counts belong to `model` until a message names another.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn of_model(model: impl Into<String>) -> Self {
         Self { model: model.into(), ..Self::default() }
@@ -113,13 +113,13 @@ impl Tally {
     }
 
     /// Yields the tokens of each model. An empty name stands for unknown models.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     pub(crate) fn by_model(&self) -> impl Iterator<Item = (&str, Usage)> {
         self.by_model.iter().map(|(model, usage)| (model.as_str(), *usage))
     }
 
     /// Subtracts the counts of `before` and returns the difference.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn minus(&self, before: &Self) -> Self {
         let less = |(model, usage): (&String, &Usage)| {
@@ -129,7 +129,7 @@ impl Tally {
     }
 
     /// Returns the cost in millionths of a US dollar of the models whose price is known.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn known_cost(&self, price: impl Fn(&str) -> Option<Price>) -> u64 {
         let costs = self.by_model().filter_map(|(model, usage)| Some(price(model)?.of(usage)));
@@ -138,7 +138,7 @@ impl Tally {
 
     /// Returns the total cost in millionths of a US dollar, or `None` if the price of any counted model is unknown: a
     /// partial sum would look like a total.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn cost(&self, price: impl Fn(&str) -> Option<Price>) -> Option<u64> {
         // A model that counted nothing needs no price.
@@ -169,7 +169,7 @@ impl Price {
     }
 
     /// Returns the cost of `usage` in millionths of a US dollar.
-    #[cfg(any(test, feature = "yaml"))]
+    #[cfg(any(test, feature = "orchestrator"))]
     #[must_use]
     pub(crate) fn of(self, usage: Usage) -> u64 {
         let parts = [

@@ -27,13 +27,13 @@ mod signal;
 mod spool;
 
 pub use answer::Answer;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use call::envelope;
 pub use call::{AgentAction, AgentCall};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use command::{NAME as AGENT_COMMAND, ROLE as AGENT_ROLE};
 pub use message::SpoolMessage;
 pub use signal::Signal;
-#[cfg(any(test, feature = "yaml"))]
+#[cfg(any(test, feature = "orchestrator"))]
 pub(crate) use signal::{SignalRead, read_signal};
 pub use spool::{Intake, RefusedFile, Spool, SpoolLimits};

@@ -12,11 +12,11 @@
 
 mod book;
 mod record;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod room;
 
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use book::{Ask, Item};
 pub use record::{Inquiry, InquiryState, Party};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use room::Room;

@@ -25,7 +25,7 @@ impl Cursor {
     }
 
     /// Returns the id of the log.
-    #[cfg(feature = "yaml")]
+    #[cfg(feature = "orchestrator")]
     pub(crate) fn scope(&self) -> &str {
         &self.scope
     }

@@ -161,7 +161,7 @@ impl Log {
 
     /// Returns the retained output from byte `offset` on, counted from the first that was pushed, and the offset at which
     /// it begins: a later one if the oldest bytes are gone.
-    #[cfg(feature = "yaml")]
+    #[cfg(feature = "orchestrator")]
     pub(crate) fn output_from(&self, offset: u64) -> (u64, Vec<u8>) {
         // Held over both reads: bytes that move from `partial` into the ring must not be seen twice or not at
         // all.

@@ -36,13 +36,13 @@ pub use cursor::Cursor;
 pub use delivery::{DeliveryDetail, DeliveryError, DeliveryState, RuntimeState};
 pub use follow::{Follow, FollowItem, FollowOptions};
 pub use log::Log;
-#[cfg(any(test, feature = "yaml"))]
+#[cfg(any(test, feature = "orchestrator"))]
 pub(crate) use log::{LogOptions, LogSubject};
 pub use record::{Body, Record, RecordKind};
 #[cfg(feature = "runtime")]
 pub(crate) use sanitize::Sanitizer;
 pub use sanitize::present;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use slots::WatcherSlots;
 pub use target::{Candidate, Target};
 pub use wire::{

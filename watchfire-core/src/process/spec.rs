@@ -41,7 +41,7 @@ impl CommandSpec {
     }
 
     /// Replaces program and arguments; environment and working directory stay.
-    #[cfg(feature = "yaml")]
+    #[cfg(feature = "orchestrator")]
     #[must_use]
     pub(crate) fn with_command<A: Into<OsString> + Clone>(
         self,

@@ -15,12 +15,12 @@ mod blocks;
 mod compose;
 mod context;
 pub(crate) mod escape;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod peers;
 
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use compose::compose;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use context::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use peers::{asked, ended};

@@ -14,7 +14,7 @@ mod follow_links;
 mod made;
 mod none;
 mod policy;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod refusal;
 mod report;
 mod set;
@@ -29,9 +29,9 @@ pub use policy::{
     Bind, Enforcement, NamePattern, Network, OwnFile, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder,
     Tmp,
 };
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub use refusal::Refusal;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use refusal::Refusals;
 pub use report::{Control, ControlState, Mechanism, PolicyReport, Probe};
 pub use set::{PolicyInputs, SandboxChoice, SandboxSet};

@@ -29,7 +29,7 @@
 mod board;
 mod fact;
 mod machine;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod places;
 mod record;
 pub mod resolve;

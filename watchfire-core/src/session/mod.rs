@@ -10,9 +10,9 @@
 //! [`Session`] watches over such a process: it feeds the terminal and the log, types the texts that people
 //! send, checks the agent's claims, and ends with the whole process tree.
 
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod actor;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod handle;
 #[cfg(feature = "runtime")]
 mod host;
@@ -20,20 +20,20 @@ mod host;
 mod process;
 #[cfg(feature = "runtime")]
 mod recording;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod screen;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod state;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod talk;
-#[cfg(all(test, feature = "yaml"))]
+#[cfg(all(test, feature = "orchestrator"))]
 mod tests;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 mod watch;
 
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use actor::{Notes, Reach, SessionParts, Taken};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub use handle::Session;
 #[cfg(feature = "testing")]
 pub use host::conformance;
@@ -45,15 +45,15 @@ pub use host::{
 pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 #[cfg(feature = "runtime")]
 pub use recording::{Asciicast, AsciicastVersion, FollowLines, FollowRecording, Recorded, Recording};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use screen::LogFile;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use state::Counted;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use talk::{Deadline, Desk, Meter, SignalWatch, Uncommitted};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use watch::{RefusalReporter, Sinks};

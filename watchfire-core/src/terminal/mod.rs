@@ -13,7 +13,7 @@ mod scrolled;
 pub mod text;
 
 pub use contract::{Generation, Terminal};
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(crate) use escapes::Escapes;
 pub use link::Hyperlink;
 pub use modes::Modes;

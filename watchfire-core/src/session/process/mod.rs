@@ -15,7 +15,7 @@ mod output;
 mod pty;
 mod run;
 mod socket;
-#[cfg(feature = "yaml")]
+#[cfg(feature = "orchestrator")]
 pub(in crate::session) mod splitter;
 #[cfg_attr(not(target_os = "linux"), path = "group.rs")]
 mod tree;
