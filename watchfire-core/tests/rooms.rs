@@ -6,6 +6,8 @@ use std::path::Path;
 
 /// Rooms from the bottom to the top. A room uses only rooms before it.
 const SESSION: [&str; 8] = ["recording", "process", "host", "screen", "state", "handle", "watch", "talk"];
+const EFFECTS: [&str; 9] =
+    ["claims", "mirror", "outcome", "capture", "publication", "release", "attempts", "merges", "recovery"];
 const ORCHESTRATOR: [&str; 6] = ["shared", "compose", "desk", "effects", "dispatch", "api"];
 
 #[test]
@@ -18,8 +20,13 @@ fn orchestrators_rooms_use_only_those_below() {
     check("orchestrator", &ORCHESTRATOR);
 }
 
+#[test]
+fn effects_rooms_use_only_those_below() {
+    check("orchestrator::effects", &EFFECTS);
+}
+
 fn check(folder: &str, rooms: &[&str]) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder.replace("::", "/"));
     let mut wrong = Vec::new();
     for (place, room) in rooms.iter().enumerate() {
         let mut used = BTreeSet::new();

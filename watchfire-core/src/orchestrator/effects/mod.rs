@@ -1,40 +1,32 @@
 //! Effects: each carries out a command of the schedule, and answers with facts.
+//!
+//! `attempts/` makes an attempt of a life, `merges/` carries its work to the target, `recovery/` finds out at a start what became
+//! of the lives of an earlier one. They use the files beside them, and a room only the rooms before it.
 
-mod adopt;
-mod answer;
-mod attempt;
+mod attempts;
 mod board;
 mod branches;
+mod capture;
 mod claims;
 mod commands;
-mod held;
-mod launch;
-mod merge;
+mod merges;
 mod mirror;
 mod open;
+mod outcome;
 mod preflight;
 mod prune;
-mod purse;
-mod recover;
+mod publication;
+mod recovery;
 mod release;
 mod room;
-mod setup;
-mod started;
-mod steps;
-mod verdict;
-mod verify;
 
-pub(crate) use adopt::end_strangers;
-pub(crate) use answer::{deliver, go_on};
-pub(crate) use attempt::{attempt, open_workspace};
+pub(crate) use attempts::{attempt, create, deliver, go_on, open_workspace, proposal};
 pub(crate) use board::{feed_board, load_board};
 pub(crate) use branches::remove_branch;
 pub(crate) use claims::{release_all, renew_claims};
-pub(crate) use held::try_held;
-pub(crate) use merge::merge;
+pub(crate) use merges::{merge, try_held};
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use preflight::preflight;
 pub(crate) use prune::{prune, prune_periodically};
-pub(crate) use recover::{Unrecovered, recover, report_recovery, sessions_left, sweep};
+pub(crate) use recovery::{Unrecovered, end_strangers, recover, report_recovery, sessions_left, sweep};
 pub(crate) use release::{name_targets, not_released, release, release_left, target};
-pub(crate) use steps::{create, proposal};

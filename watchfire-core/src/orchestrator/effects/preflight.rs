@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::launch::{chosen, time_limit};
+use super::attempts::{chosen, time_limit};
 use crate::model::TaskStatus;
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};

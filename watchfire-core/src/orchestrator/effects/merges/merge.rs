@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
-use super::commands::Failure;
-use super::recover::{ask_again, is_published};
-use super::{attempt, claims, mirror, release, verify};
+use super::verify;
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
+use crate::orchestrator::effects::commands::Failure;
+use crate::orchestrator::effects::publication::{ask_again, is_published};
+use crate::orchestrator::effects::{claims, mirror, outcome, release};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
 use crate::workspace::{
@@ -86,7 +87,10 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
 }
 
 /// Returns the candidate that the target must be asked about.
-pub(super) fn unknown(life: LifeId, result: &MergeResult) -> Option<(LifeId, Candidate)> {
+pub(in crate::orchestrator::effects) fn unknown(
+    life: LifeId,
+    result: &MergeResult,
+) -> Option<(LifeId, Candidate)> {
     match result {
         MergeResult::Unknown { candidate } => Some((life, (**candidate).clone())),
         _ => None,
@@ -96,7 +100,7 @@ pub(super) fn unknown(life: LifeId, result: &MergeResult) -> Option<(LifeId, Can
 /// Returns the result of a merge that met `error`. Trouble of this machine is no fault of the work, which waits until it is
 /// over.
 fn failed(error: &Error) -> MergeResult {
-    match attempt::is_trouble(error) {
+    match outcome::is_trouble(error) {
         true => {
             // Without a candidate: the target may have moved by the time that there is room again.
             MergeResult::Held { candidate: None, by: Obstacle::new(ObstacleKind::OutOfSpace, error.report()) }
@@ -106,7 +110,7 @@ fn failed(error: &Error) -> MergeResult {
 }
 
 /// Writes the result of a merge into the task's file. In a task of its own, because a foreign store may panic.
-pub(super) async fn mirror(
+pub(in crate::orchestrator::effects) async fn mirror(
     shared: &Arc<ProjectShared>,
     life: LifeId,
     task: TaskNumber,
@@ -256,7 +260,10 @@ async fn prepare(
 }
 
 /// Returns true if a person deleted the task, or set it back, since its agent claimed success.
-pub(super) async fn is_withdrawn(shared: &ProjectShared, task: TaskNumber) -> Result<bool> {
+pub(in crate::orchestrator::effects) async fn is_withdrawn(
+    shared: &ProjectShared,
+    task: TaskNumber,
+) -> Result<bool> {
     let clock = &shared.inner.clock;
     let deadline = clock.boot_time() + MISSING;
     loop {
@@ -373,7 +380,7 @@ async fn publish_all(
 
 /// Publishes one candidate. After an error the target is asked whether it contains the commit: an error never decides
 /// whether work was published. A candidate that is to be published only `once` is forgotten if it is held.
-pub(super) async fn published(
+pub(in crate::orchestrator::effects) async fn published(
     shared: &Arc<ProjectShared>,
     life: &Life,
     candidate: &Candidate,

@@ -43,7 +43,7 @@ struct Prepared {
 }
 
 /// Returns the backend of a session.
-pub(super) fn chosen(
+pub(in crate::orchestrator::effects) fn chosen(
     shared: &ProjectShared,
     options: &RunOptions,
     task: Option<&Task>,
@@ -57,7 +57,10 @@ pub(super) fn chosen(
 
 /// Returns the vendor's session of an earlier attempt, if it can be resumed: with the same agent, on work that still
 /// exists.
-pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequest) -> Result<Option<Kept>> {
+pub(in crate::orchestrator::effects) async fn resumable(
+    shared: &Arc<ProjectShared>,
+    request: &SessionRequest,
+) -> Result<Option<Kept>> {
     let Some(task) = request.task.as_ref().filter(|_| request.opened.reused) else { return Ok(None) };
     let (project, settings) = shared.settings().await?;
     let backend = chosen(shared, &request.options, Some(task), &project, &settings)?;
@@ -70,7 +73,7 @@ pub(super) async fn resumable(shared: &Arc<ProjectShared>, request: &SessionRequ
 ///
 /// # Errors
 /// `budget_used_up`; `unknown_backend`.
-pub(super) async fn admit(
+pub(in crate::orchestrator::effects) async fn admit(
     shared: &Arc<ProjectShared>,
     life: &Life,
     options: &RunOptions,
@@ -87,7 +90,7 @@ pub(super) async fn admit(
 ///
 /// # Errors
 /// `cancelled` if the schedule no longer permits the start; otherwise the reason why it cannot start.
-pub(super) async fn start(
+pub(in crate::orchestrator::effects) async fn start(
     shared: &Arc<ProjectShared>,
     life: &Life,
     request: SessionRequest,
@@ -253,7 +256,10 @@ pub(super) async fn start(
 }
 
 /// Watches the folders in which an agent leaves its claims and messages.
-pub(super) fn watch_signals(completion: &Completion, directory: &SessionDirectory) -> SignalWatch {
+pub(in crate::orchestrator::effects) fn watch_signals(
+    completion: &Completion,
+    directory: &SessionDirectory,
+) -> SignalWatch {
     SignalWatch::new(completion.folder().map(Path::to_path_buf).into_iter().chain([directory.files()]))
 }
 
@@ -326,7 +332,7 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
     Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file, restored })
 }
 
-pub(super) fn time_limit(project: &Project) -> Result<Option<Duration>> {
+pub(in crate::orchestrator::effects) fn time_limit(project: &Project) -> Result<Option<Duration>> {
     let limit = project.time_limit.as_deref().filter(|text| !text.trim().is_empty()).map(resolve::duration);
     limit.transpose().map_err(|error| error.with("file", "project.yaml").with("field", "time_limit"))
 }

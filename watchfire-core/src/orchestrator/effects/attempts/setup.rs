@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::commands::{Commands, Failure, Place};
 use crate::Result;
 use crate::files::{make_private, read_untrusted, replace};
 use crate::model::TaskNumber;
+use crate::orchestrator::effects::commands::{Commands, Failure, Place};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{NoticeCode, RunOptions};
 use crate::workspace::Opened;
@@ -17,7 +17,7 @@ use crate::workspace::Opened;
 const NOTE: u64 = 1 << 20;
 
 /// Runs the setup commands in a task's folder, unless they have run there. Returns the one that failed.
-pub(super) async fn run(
+pub(in crate::orchestrator::effects) async fn run(
     shared: &Arc<ProjectShared>,
     task: TaskNumber,
     opened: &Opened,

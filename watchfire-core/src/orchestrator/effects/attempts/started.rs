@@ -28,8 +28,8 @@ use crate::terminal::Size;
 use crate::workspace::{Workspace, WorkspaceKey};
 
 /// A running session, and everything that its end needs.
-pub(super) struct Started {
-    pub(super) session: Session,
+pub(in crate::orchestrator::effects) struct Started {
+    pub(in crate::orchestrator::effects) session: Session,
     directory: SessionDirectory,
     log_name: PathBuf,
     backend: Arc<dyn Backend>,
@@ -44,44 +44,44 @@ pub(super) struct Started {
     /// The claim under which it works.
     fence: Option<Fence>,
     /// True if an earlier program started it.
-    pub(super) is_taken: bool,
+    pub(in crate::orchestrator::effects) is_taken: bool,
     _signals: SignalWatch,
 }
 
 /// The parts of a session whose process runs.
-pub(super) struct Assembly {
-    pub(super) hosted: Hosted,
-    pub(super) info: SessionInfo,
-    pub(super) directory: SessionDirectory,
-    pub(super) backend: Arc<dyn Backend>,
-    pub(super) context: Arc<SessionContext>,
-    pub(super) reach: Reach,
-    pub(super) vendor_session: Option<String>,
-    pub(super) size: Size,
-    pub(super) log_name: PathBuf,
-    pub(super) log_file: Option<LogFile>,
-    pub(super) readiness: Readiness,
-    pub(super) prompt: PromptDelivery,
-    pub(super) completion: Completion,
+pub(in crate::orchestrator::effects) struct Assembly {
+    pub(in crate::orchestrator::effects) hosted: Hosted,
+    pub(in crate::orchestrator::effects) info: SessionInfo,
+    pub(in crate::orchestrator::effects) directory: SessionDirectory,
+    pub(in crate::orchestrator::effects) backend: Arc<dyn Backend>,
+    pub(in crate::orchestrator::effects) context: Arc<SessionContext>,
+    pub(in crate::orchestrator::effects) reach: Reach,
+    pub(in crate::orchestrator::effects) vendor_session: Option<String>,
+    pub(in crate::orchestrator::effects) size: Size,
+    pub(in crate::orchestrator::effects) log_name: PathBuf,
+    pub(in crate::orchestrator::effects) log_file: Option<LogFile>,
+    pub(in crate::orchestrator::effects) readiness: Readiness,
+    pub(in crate::orchestrator::effects) prompt: PromptDelivery,
+    pub(in crate::orchestrator::effects) completion: Completion,
     /// What its agent may do beside its work.
-    pub(super) may: AgentsMay,
-    pub(super) signals: SignalWatch,
+    pub(in crate::orchestrator::effects) may: AgentsMay,
+    pub(in crate::orchestrator::effects) signals: SignalWatch,
     /// The workspace in which it leaves something to commit.
-    pub(super) workspace: Option<WorkspaceKey>,
-    pub(super) may_nudge: bool,
+    pub(in crate::orchestrator::effects) workspace: Option<WorkspaceKey>,
+    pub(in crate::orchestrator::effects) may_nudge: bool,
     /// Files of the vendor's session that is resumed, with their lengths.
-    pub(super) restored: BTreeMap<PathBuf, u64>,
-    pub(super) record: LiveRecord,
-    pub(super) purse: Arc<Purse>,
-    pub(super) deadline: Option<Deadline>,
-    pub(super) taken: Option<Taken>,
+    pub(in crate::orchestrator::effects) restored: BTreeMap<PathBuf, u64>,
+    pub(in crate::orchestrator::effects) record: LiveRecord,
+    pub(in crate::orchestrator::effects) purse: Arc<Purse>,
+    pub(in crate::orchestrator::effects) deadline: Option<Deadline>,
+    pub(in crate::orchestrator::effects) taken: Option<Taken>,
     /// The claim under which it works.
-    pub(super) fence: Option<Fence>,
+    pub(in crate::orchestrator::effects) fence: Option<Fence>,
 }
 
 impl Assembly {
     /// Begins to watch over the session. Nothing can fail any more.
-    pub(super) fn start(self, shared: &Arc<ProjectShared>) -> Started {
+    pub(in crate::orchestrator::effects) fn start(self, shared: &Arc<ProjectShared>) -> Started {
         let Self { hosted, info, directory, backend, context, log_name, purse, fence, .. } = self;
         let inner = &shared.inner;
         let Hosted { process, guard, agent, guardian, .. } = hosted;
@@ -156,22 +156,22 @@ impl Assembly {
 
 impl Started {
     /// Returns the folder with the session's copies of the project's files, until it is cleaned up.
-    pub(super) fn files(&self) -> PathBuf {
+    pub(in crate::orchestrator::effects) fn files(&self) -> PathBuf {
         self.directory.files()
     }
 
     /// Returns the identities of the agent's process and of its guardian.
-    pub(super) fn identities(&self) -> (ProcessIdentity, Option<ProcessIdentity>) {
+    pub(in crate::orchestrator::effects) fn identities(&self) -> (ProcessIdentity, Option<ProcessIdentity>) {
         (self.agent.clone(), self.guardian.clone())
     }
 
     /// Returns the budget that ended the session, in words.
-    pub(super) fn used_up(&self) -> Option<String> {
+    pub(in crate::orchestrator::effects) fn used_up(&self) -> Option<String> {
         self.purse.used_up()
     }
 
     /// Returns the version of the agent's program, if it is untested.
-    pub(super) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
+    pub(in crate::orchestrator::effects) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
         let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
         let located =
             blocking("looking at the agent's program", move || backend.locate(&search)).await.ok()?;
@@ -179,7 +179,7 @@ impl Started {
     }
 
     /// Saves the vendor's session, which has ended, for a later attempt to resume.
-    pub(super) async fn preserve(&self, shared: &Arc<ProjectShared>) {
+    pub(in crate::orchestrator::effects) async fn preserve(&self, shared: &Arc<ProjectShared>) {
         let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
         let (backend, context) = (Arc::clone(&self.backend), Arc::clone(&self.context));
         let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
@@ -192,7 +192,7 @@ impl Started {
 
     /// Cleans up after the session has ended: imports `memory.md`, saves the transcript beside the logs, lets the
     /// backend clean up, and removes the session's folders.
-    pub(super) async fn finish(mut self, shared: &Arc<ProjectShared>) {
+    pub(in crate::orchestrator::effects) async fn finish(mut self, shared: &Arc<ProjectShared>) {
         shared.inner.free_alias(&self.session.info().alias);
         // The record of the start must not overwrite that of the end.
         let _ = (&mut self.recording).await;

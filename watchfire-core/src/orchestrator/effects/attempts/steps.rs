@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::attempt::answered;
+use super::account::answered;
 use crate::files::{make_private, read_untrusted, replace};
 use crate::model::{Phase, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::SessionRequest;
@@ -23,14 +23,14 @@ const MOST: usize = 100;
 const LIMIT: u64 = 1 << 20;
 
 /// The tasks that a step was given, as they were then.
-pub(super) struct Given {
+pub(in crate::orchestrator::effects) struct Given {
     tasks: Vec<Task>,
     /// The draft that it refines.
     draft: Option<(Task, Revision)>,
 }
 
 /// Composes the request for a step's session. The inner error is the end of a step that is not needed any more.
-pub(super) async fn prepare(
+pub(in crate::orchestrator::effects) async fn prepare(
     shared: &Arc<ProjectShared>,
     life: &Life,
 ) -> Result<std::result::Result<(SessionRequest, Given), Ending>> {
@@ -62,7 +62,7 @@ pub(super) async fn prepare(
 }
 
 /// Imports what the agent wrote into the session's folder `files`.
-pub(super) async fn import(
+pub(in crate::orchestrator::effects) async fn import(
     shared: &Arc<ProjectShared>,
     life: &Life,
     files: &Path,

@@ -14,7 +14,7 @@ use crate::{Error, ErrorKind, Result};
 const WARNING: u64 = 80;
 
 /// The account of one session. Budgets are looked up each time, so that a person can raise them while it works.
-pub(super) struct Purse {
+pub(in crate::orchestrator::effects) struct Purse {
     shared: Arc<ProjectShared>,
     /// A chat is warned and never stopped: its person sees what it does.
     is_chat: bool,
@@ -34,7 +34,7 @@ struct State {
 
 impl Purse {
     /// Opens the account of a session with this log. Reads files.
-    pub(super) fn new(
+    pub(in crate::orchestrator::effects) fn new(
         shared: &Arc<ProjectShared>,
         life: &Life,
         task: Option<TaskNumber>,
@@ -50,7 +50,7 @@ impl Purse {
     }
 
     /// Returns the budget that ended the session, in words.
-    pub(super) fn used_up(&self) -> Option<String> {
+    pub(in crate::orchestrator::effects) fn used_up(&self) -> Option<String> {
         self.state().used_up.clone()
     }
 
@@ -58,7 +58,7 @@ impl Purse {
     ///
     /// # Errors
     /// Those of the disk.
-    pub(super) fn close(&self, counted: Counted, exit: String) -> Result<()> {
+    pub(in crate::orchestrator::effects) fn close(&self, counted: Counted, exit: String) -> Result<()> {
         let mut state = self.state();
         state.record.exit = Some(exit);
         state.closed = true;
@@ -140,7 +140,7 @@ impl Meter for Purse {
 ///
 /// # Errors
 /// `budget_used_up`.
-pub(super) fn admit(
+pub(in crate::orchestrator::effects) fn admit(
     shared: &ProjectShared,
     life: &Life,
     task: Option<TaskNumber>,

@@ -7,19 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::adopt::adopted;
-use super::attempt::{go_on_with, is_trouble, outcome_of, tell_kept, uncaptured, unless_unfinished};
-use super::claims;
-use super::verdict::claimed;
 use crate::backend::SessionContext;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::failpoint::reached;
 use crate::model::{Mode, ProcessIdentity, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, progress, resume};
+use crate::orchestrator::effects::attempts::{claimed, go_on_with};
+use crate::orchestrator::effects::capture::{try_capture, without_capture};
+use crate::orchestrator::effects::claims;
+use crate::orchestrator::effects::outcome::{is_trouble, outcome_of, uncaptured, unless_unfinished};
+use crate::orchestrator::effects::publication::{ask_again, is_published};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking, caught};
 use crate::process::{Liveness, end_marked};
 use crate::schedule::{Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
 use crate::session::{Claim, Completion, SessionDirectory};
-use crate::workspace::{Candidate, CaptureRequest, Captured, Recovery};
+use crate::workspace::Recovery;
 use crate::{Error, ErrorKind, Result};
 
 /// Time limit for the processes of a killed orchestrator. Their lifeline is closed, so they end soon.
@@ -27,9 +29,6 @@ const LEFTOVERS: Duration = Duration::from_secs(20);
 
 /// Time that a start waits until a task's file can be written.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Interval at which the target is asked again whether it contains a commit.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// Reports what the workspace found half-done and repaired.
 pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
@@ -114,27 +113,6 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
         left.lives.pop_front();
     }
     Ok(())
-}
-
-/// Asks the target whether it contains a candidate. An error is no answer, and is reported.
-pub(super) async fn is_published(
-    shared: &ProjectShared,
-    task: Option<TaskNumber>,
-    candidate: &Candidate,
-) -> Result<bool> {
-    let asked = ask(shared, candidate).await;
-    if let Err(error) = &asked {
-        let message = format!("whether its work was published is not known: {}", error.report());
-        shared.notice(NoticeCode::Workspace, task, message);
-    }
-    asked
-}
-
-/// Asks the workspace, which may panic.
-async fn ask(shared: &ProjectShared, candidate: &Candidate) -> Result<bool> {
-    let (workspace, candidate) = (Arc::clone(&shared.workspace), candidate.clone());
-    let asking = async move { workspace.is_published(&candidate.target, &candidate.commit).await };
-    caught("asking what was published", asking).await
 }
 
 /// What the session of a life left.
@@ -230,21 +208,6 @@ async fn recovered(
 
 fn directory_of(shared: &ProjectShared, session: &SessionRef) -> SessionDirectory {
     SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()))
-}
-
-/// Asks until the answer is known, or the project is closed.
-pub(super) async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidate: Candidate) {
-    let clock = Arc::clone(&shared.inner.clock);
-    let mut closing = shared.closing.subscribe();
-    loop {
-        tokio::select! {
-            () = clock.sleep_until(clock.boot_time() + AGAIN) => {}
-            _ = closing.wait_for(|closing| *closing) => return,
-        }
-        if let Ok(contained) = ask(&shared, &candidate).await {
-            return shared.report(Fact::Published { life, contained });
-        }
-    }
 }
 
 /// Waits for the process tree of a life's session, and reads its agent's claim.
@@ -366,27 +329,6 @@ async fn read_claim(
         Ok((Claim::together(file, &signal), questions))
     })
     .await
-}
-
-/// Captures the work of a session that was lost in `cause`. A failure is reported; uncaptured work stays in its workspace.
-pub(super) async fn capture(shared: &ProjectShared, task: Option<TaskNumber>, cause: &str) -> Captured {
-    try_capture(shared, task, cause).await.unwrap_or_else(|error| without_capture(shared, task, &error))
-}
-
-fn without_capture(shared: &ProjectShared, task: Option<TaskNumber>, error: &Error) -> Captured {
-    if error.kind() != ErrorKind::NotFound {
-        shared.notice(NoticeCode::Workspace, task, error.report());
-    }
-    Captured::default()
-}
-
-async fn try_capture(shared: &ProjectShared, task: Option<TaskNumber>, cause: &str) -> Result<Captured> {
-    let Some(task) = task else { return Ok(Captured::default()) };
-    let message = format!("Uncommitted work of task #{task}\n\nCaptured after {cause}.");
-    let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
-    let captured = shared.workspace.capture(&request).await?;
-    tell_kept(shared, task, &captured);
-    Ok(captured)
 }
 
 /// Lists the folders that an earlier start left, without those of sessions that lives name: they are removed once their

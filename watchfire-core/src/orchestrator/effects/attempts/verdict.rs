@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::is_trouble;
-use super::claims;
-use super::room;
 use super::started::Started;
 use crate::model::{TaskNumber, TaskStatus};
+use crate::orchestrator::effects::outcome::is_trouble;
+use crate::orchestrator::effects::{claims, room};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};
 use crate::session::{Cause, Claim, Ended};
@@ -18,10 +17,10 @@ use crate::{ErrorKind, Result};
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Outcome of an attempt, after the agent's claim was written to the store.
-pub(super) struct Verdict(pub(super) Outcome);
+pub(in crate::orchestrator::effects) struct Verdict(pub(super) Outcome);
 
 /// Determines the outcome of a session.
-pub(super) async fn of_session(
+pub(in crate::orchestrator::effects) async fn of_session(
     shared: &Arc<ProjectShared>,
     life: &Life,
     task: TaskNumber,
@@ -53,7 +52,7 @@ pub(super) async fn of_session(
 }
 
 /// Returns the outcome of a session that was stopped. Ignores any claim of its agent.
-pub(super) fn of_stop(ended: &Ended) -> Option<Outcome> {
+pub(in crate::orchestrator::effects) fn of_stop(ended: &Ended) -> Option<Outcome> {
     let Cause::Stopped(by) = ended.cause else { return None };
     Some(match by {
         // Open questions and limits must survive until the next start.
@@ -82,7 +81,7 @@ async fn done_by_hand(shared: &ProjectShared, number: TaskNumber) -> Result<Outc
 
 /// Writes the agent's claim into the task's file. Repeats that while the file is malformed or missing, and while the disk is
 /// full: the turn is paid for, and an editor may be half-way through a save.
-pub(super) async fn claimed(
+pub(in crate::orchestrator::effects) async fn claimed(
     shared: &ProjectShared,
     life: &Life,
     task: TaskNumber,
@@ -130,13 +129,13 @@ pub(super) async fn claimed(
 }
 
 /// Returns the ending of an agent that says it has failed.
-pub(super) fn failure(claim: &Claim) -> Ending {
+pub(in crate::orchestrator::effects) fn failure(claim: &Claim) -> Ending {
     let reason = claim.failure_reason.clone();
     Ending::Failed { reason: reason.unwrap_or_else(|| "the agent gave no reason".to_owned()) }
 }
 
 /// Returns the outcome of a session whose agent said nothing.
-pub(super) async fn without_claim(
+pub(in crate::orchestrator::effects) async fn without_claim(
     shared: &Arc<ProjectShared>,
     started: &Started,
     ended: &Ended,

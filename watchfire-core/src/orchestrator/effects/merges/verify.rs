@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::commands::{Commands, Failure, Place};
 use crate::Result;
 use crate::failpoint::reached;
 use crate::model::{Project, Settings};
 use crate::orchestrator::compose::{Wanted, own_policy};
+use crate::orchestrator::effects::commands::{Commands, Failure, Place};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{Fact, Life};
 use crate::workspace::Candidate;
 
 /// Runs the commands in order. Returns the one that failed, or `None` if all succeeded.
-pub(super) async fn run(
+pub(in crate::orchestrator::effects) async fn run(
     shared: &Arc<ProjectShared>,
     project: &Project,
     settings: &Settings,

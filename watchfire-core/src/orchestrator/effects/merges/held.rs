@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::merge::{is_withdrawn, mirror, published, unknown};
-use super::recover::ask_again;
+use crate::orchestrator::effects::publication::ask_again;
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, StopReason};
 

@@ -4,15 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claims;
-use super::launch::watch_signals;
-use super::purse::Purse;
-use super::started::{Assembly, Started};
 use crate::backend::{PromptDelivery, SessionContext, Source};
 use crate::endpoint::{self, Spool, SpoolLimits};
 use crate::model::{Question, SessionId, Timestamp};
 use crate::observe::Body;
 use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, notes};
+use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, watch_signals};
+use crate::orchestrator::effects::claims;
 use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking, caught};
 use crate::schedule::{Answer, Life, LifeState, NoticeCode, SessionRef};
 use crate::session::{Deadline, LogFile, Reach, Recording, Session, SessionDirectory, SessionInfo, Taken};
@@ -20,7 +18,10 @@ use crate::workspace::WorkspaceKey;
 use crate::{ErrorKind, Result};
 
 /// Takes over the session of a life. Returns `None` for one that cannot be: it may still run, and must be ended.
-pub(super) async fn adopted(shared: &Arc<ProjectShared>, life: &Life) -> Option<Started> {
+pub(in crate::orchestrator::effects) async fn adopted(
+    shared: &Arc<ProjectShared>,
+    life: &Life,
+) -> Option<Started> {
     // A foreign backend, store or host that panics must not keep the project from opening.
     let adopting = caught("taking over a session", adopt(Arc::clone(shared), life.clone())).await;
     adopting.unwrap_or_else(|error| {

@@ -1,0 +1,23 @@
+//! One attempt of a life: claim, open, set up, start, watch, judge, capture.
+
+mod account;
+mod answer;
+mod attempt;
+mod launch;
+mod purse;
+mod session;
+mod setup;
+mod started;
+mod steps;
+mod verdict;
+mod workspace;
+
+pub(crate) use answer::{deliver, go_on};
+pub(crate) use attempt::attempt;
+pub(super) use attempt::go_on_with;
+pub(super) use launch::{chosen, time_limit, watch_signals};
+pub(super) use purse::Purse;
+pub(super) use started::{Assembly, Started};
+pub(crate) use steps::{create, proposal};
+pub(super) use verdict::claimed;
+pub(crate) use workspace::open_workspace;

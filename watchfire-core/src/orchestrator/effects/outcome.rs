@@ -1,0 +1,79 @@
+//! The meaning of errors and captured work for an attempt.
+
+use crate::model::TaskNumber;
+use crate::orchestrator::shared::ProjectShared;
+use crate::schedule::{Ending, NoticeCode, Outcome};
+use crate::workspace::{Captured, Obstacle, ObstacleKind};
+use crate::{Error, ErrorKind};
+
+/// Returns the outcome of an attempt that met `error`. Trouble of this machine is no fault of the task.
+pub(super) fn outcome_of(error: &Error) -> Outcome {
+    match error.kind() {
+        ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: error.report(), until: None }),
+        _ if is_trouble(error) => trouble(error),
+        _ => Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
+    }
+}
+
+pub(super) fn trouble(error: &Error) -> Outcome {
+    Outcome::Trouble { code: error.code().to_owned(), message: error.report() }
+}
+
+/// Returns the outcome of an attempt whose agent claims success, and whose work could not be captured.
+pub(super) fn uncaptured(error: &Error) -> Outcome {
+    Outcome::Uncaptured(Ending::Error { code: error.code().to_owned(), message: error.report() })
+}
+
+/// Returns true for trouble of this machine that would affect every task alike: no space, no descriptors, no memory.
+pub(super) fn is_trouble(error: &Error) -> bool {
+    use rustix::io::Errno;
+    let exhausted = |errno: i32| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::NOSPC, Errno::DQUOT]
+            .iter()
+            .any(|known| known.raw_os_error() == errno)
+    };
+    // Whole chain: a backend or store may wrap the error of the system several times.
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let errno = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        if errno.is_some_and(exhausted)
+            || cause.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::OutOfSpace)
+        {
+            return true;
+        }
+        source = cause.source();
+    }
+    error.kind() == ErrorKind::OutOfSpace
+}
+
+/// Returns the outcome of an attempt whose work was captured: an agent that claims success in the midst of a merge has not
+/// finished.
+pub(super) fn unless_unfinished(outcome: Outcome, captured: &Captured) -> Outcome {
+    if outcome != Outcome::Claimed || captured.unmerged.is_empty() {
+        return outcome;
+    }
+    let by = Obstacle::new(ObstacleKind::UnfinishedMerge, "the agent left a merge unfinished")
+        .with_files(captured.unmerged.clone());
+    Outcome::Ended(Ending::Conflict { reason: format!("{by}; {}", by.kind.cure()) })
+}
+
+/// Reports what the agent named and the work does not contain.
+pub(super) fn tell_kept(shared: &ProjectShared, task: TaskNumber, captured: &Captured) {
+    for kept in &captured.kept {
+        let message = format!("no part of the work, and kept: {} ({})", kept.name, kept.commit.short());
+        shared.notice(NoticeCode::WorkKept, Some(task), message);
+    }
+    if !captured.left_out.is_empty() {
+        let mut names: Vec<_> = captured
+            .left_out
+            .iter()
+            .take(10)
+            .map(|left| format!("{} ({})", left.path, left.reason.why()))
+            .collect();
+        if captured.left_out.len() > names.len() {
+            names.push(format!("and {} more", captured.left_out.len() - names.len()));
+        }
+        let message = format!("no part of the work: {}", names.join(", "));
+        shared.notice(NoticeCode::Workspace, Some(task), message);
+    }
+}
