@@ -23,6 +23,7 @@ use crate::repository::index_lock::IndexLock;
 use crate::repository::project::commit;
 use crate::repository::tree::{self, FILE, Node};
 use crate::repository::tree_edit::{self, Edits};
+use crate::worktree::ignore::Ignore;
 
 /// The line that is added to `.gitignore`.
 const LINE: &str = ".watchfire/";
@@ -125,7 +126,7 @@ fn is_ignored(repo: &Repository, root: &Path) -> Result<bool> {
         matches!(line, b".watchfire" | b".watchfire/" | b"/.watchfire" | b"/.watchfire/" | b"**/.watchfire/")
     });
     // A later line, such as `!.watchfire/`, may include the folder again.
-    Ok(written && repo.is_path_ignored(".watchfire/").during("reading the ignore rules")?)
+    Ok(written && Ignore::of(repo)?.covers(root, Path::new(".watchfire/")))
 }
 
 /// Returns the content with the line added, in the file's own line endings.

@@ -17,7 +17,6 @@ use crate::branches::list;
 use crate::branches::prune;
 use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
-use crate::error::During as _;
 use crate::merge::prepare;
 use crate::options::GitOptions;
 use crate::private::import;
@@ -25,6 +24,7 @@ use crate::publish::publication;
 use crate::repository::project::Project;
 use crate::worktree::capture;
 use crate::worktree::checkout;
+use crate::worktree::ignore::Ignore;
 use crate::worktree::open;
 use crate::worktree::ready;
 use crate::worktree::remove;
@@ -150,19 +150,9 @@ impl Workspace for GitWorkspace {
 
     async fn ignored(&self, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         self.blocking(move |project| {
-            let repo = project.open()?;
-            let mut failure = None;
-            paths.retain(|path| {
-                let ignored = repo.is_path_ignored(project.root.join(path));
-                ignored.unwrap_or_else(|error| {
-                    failure = Some(error);
-                    false
-                })
-            });
-            match failure {
-                Some(error) => Err(error).during("reading the ignore rules"),
-                None => Ok(paths),
-            }
+            let ignore = Ignore::new(project)?;
+            paths.retain(|path| ignore.covers(&project.root, path));
+            Ok(paths)
         })
         .await
     }

@@ -3,5 +3,6 @@
 mod guard;
 mod places;
 pub(crate) mod prepare;
+pub(crate) mod renames;
 pub(crate) mod tools;
 pub(crate) mod trees;

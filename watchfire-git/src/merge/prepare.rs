@@ -4,6 +4,7 @@
 //! in two cases only: after a conflict that a rename could explain, and if the histories cross (more than one
 //! merge base).
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use git2::{Commit as GitCommit, Oid, Repository};
@@ -13,7 +14,9 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
 use crate::identity;
+use crate::index::file::IndexFile;
 use crate::merge::guard;
+use crate::merge::renames;
 use crate::merge::trees::{self as tree_merge, Clash};
 use crate::names;
 use crate::repository::agent_ref;
@@ -26,6 +29,7 @@ use crate::repository::tree;
 use crate::repository::tree_diff;
 use crate::repository::tree_edit;
 use crate::repository::verify;
+use crate::worktree::attributes::Attributes;
 use crate::worktree::open::is_unborn;
 
 /// Upper bound for the conflicts that are reported one by one.
@@ -76,7 +80,8 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     verify::history(&repo, Some(target), work)?;
     // The base belongs to the target at which the work began.
     let start = record.base.as_ref().filter(|_| record.target == request.target).map(oid).transpose()?;
-    let merger = Merger { project, repo: &repo, request, target, work };
+    let attributes = attributes(project, &repo)?;
+    let merger = Merger { project, repo: &repo, attributes: &attributes, request, target, work };
     let outcome = match start {
         // The target no longer contains the commit at which the work began.
         Some(start) if !reach::contains(&repo, target, start)? => match merger.transplant(start)? {
@@ -188,6 +193,17 @@ fn tool_files(repo: &Repository, old: Option<Oid>, new: Oid) -> Result<Vec<RepoP
     Ok(files)
 }
 
+/// Opens the attributes of the person's checkout.
+fn attributes<'a>(project: &'a Project, repo: &'a Repository) -> Result<Attributes<'a>> {
+    // Few merges need it: only where a file of attributes is not in the checkout.
+    let index = OnceCell::new();
+    let in_index = move |path: &[u8]| {
+        let index = index.get_or_init(|| IndexFile::read(&project.git.join("index")).unwrap_or_default());
+        Some(repo.find_blob(index.entry(path)?.node.id).ok()?.content().to_vec())
+    };
+    Attributes::open(repo, &project.root, Box::new(in_index))
+}
+
 enum Outcome {
     Commit(Oid),
     Conflicts(Vec<Clash>),
@@ -196,6 +212,7 @@ enum Outcome {
 struct Merger<'a> {
     project: &'a Project,
     repo: &'a Repository,
+    attributes: &'a Attributes<'a>,
     request: &'a MergeRequest,
     target: Oid,
     work: Oid,
@@ -303,11 +320,10 @@ impl Merger<'_> {
         };
         let (target, work) = (self.find(self.target)?, self.find(self.work)?);
         // Several merge bases: libgit2 merges them into one first.
-        if bases.len() > 1 {
-            let merged = self.repo.merge_commits(&target, &work, None).during("merging")?;
-            if !merged.has_conflicts() {
-                return self.written(merged).map(Ok);
-            }
+        if bases.len() > 1
+            && let Some(tree) = renames::merge_commits(self.repo, self.attributes, &target, &work)?
+        {
+            return Ok(Ok(tree));
         }
         let base = tree::of_commit(self.repo, bases.first().copied())?;
         self.three_way(base, &target, &work)
@@ -320,27 +336,27 @@ impl Merger<'_> {
         ours: &GitCommit<'_>,
         theirs: &GitCommit<'_>,
     ) -> Result<Result<Oid, Vec<Clash>>> {
-        let merged = tree_merge::merge(self.repo, base, Some(ours.tree_id()), Some(theirs.tree_id()))?;
+        let merged = tree_merge::merge(
+            self.repo,
+            self.attributes,
+            base,
+            Some(ours.tree_id()),
+            Some(theirs.tree_id()),
+        )?;
         if merged.clashes.is_empty() {
             return merged.tree.map_or_else(|| tree_edit::empty(self.repo), Ok).map(Ok);
         }
-        // libgit2 resolves some mixed names where git reports a conflict.
+        // libgit2 resolves some mixed names where git reports a conflict. What conflicts without a rename does so with them.
         if let Some(base) = base
-            && merged.clashes.iter().any(Clash::could_be_rename)
+            && merged.clashes.iter().all(Clash::could_be_rename)
             && !merged.mixed
         {
-            let base = self.repo.find_tree(base).during("reading a tree")?;
-            let trees = (ours.tree().during("reading a tree")?, theirs.tree().during("reading a tree")?);
-            let whole = self.repo.merge_trees(&base, &trees.0, &trees.1, None).during("merging")?;
-            if !whole.has_conflicts() {
-                return self.written(whole).map(Ok);
+            let sides = [base, ours.tree_id(), theirs.tree_id()];
+            if let Some(tree) = renames::merge(self.repo, self.attributes, sides, &merged)? {
+                return Ok(Ok(tree));
             }
         }
         Ok(Err(merged.clashes))
-    }
-
-    fn written(&self, mut index: git2::Index) -> Result<Oid> {
-        index.write_tree_to(self.repo).during("writing a tree")
     }
 
     /// Puts the commits of the work that `since` lacks one by one on top of the target. Drops merges among

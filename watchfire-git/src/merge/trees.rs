@@ -4,16 +4,13 @@
 //! ways. If both are left, they collide. Renames are left to the caller (`prepare.rs`), who asks libgit2 when
 //! this walk finds a conflict that a rename could explain.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-use git2::{AttrCheckFlags, AttrValue, FileFavor, Oid, Repository};
+use git2::{FileFavor, Oid, Repository};
 use watchfire_core::Result;
 
 use crate::error::During;
 use crate::repository::text::is_binary;
 use crate::repository::tree::{FOLDER, Node, check_depth, join, level};
+use crate::worktree::attributes::{Attributes, Value};
 
 /// Size in bytes above which a file is not merged line by line.
 const MAX_TEXT: usize = 32 * 1024 * 1024;
@@ -51,17 +48,19 @@ impl Clash {
 /// Merges the changes that `ours` and `theirs` made to `base`.
 pub(crate) fn merge(
     repo: &Repository,
+    attributes: &Attributes<'_>,
     base: Option<Oid>,
     ours: Option<Oid>,
     theirs: Option<Oid>,
 ) -> Result<Merged> {
-    let mut walk = Walk { repo, clashes: Vec::new(), mixed: false };
+    let mut walk = Walk { repo, attributes, clashes: Vec::new(), mixed: false };
     let tree = walk.folder([base, ours, theirs], &[], 0)?;
     Ok(Merged { tree, clashes: walk.clashes, mixed: walk.mixed })
 }
 
 struct Walk<'a> {
     repo: &'a Repository,
+    attributes: &'a Attributes<'a>,
     clashes: Vec<Clash>,
     mixed: bool,
 }
@@ -138,7 +137,7 @@ impl Walk<'_> {
             match (mode.flatten(), id) {
                 (Some(mode), Some(id)) => return Ok(Some(Node { mode, id })),
                 (mode, _) => {
-                    let text = match self.driver(path)? {
+                    let text = match driver(self.repo, self.attributes, path)? {
                         Driver::Text(favor) => self.text(base, our, their, favor)?,
                         Driver::Other => None,
                     };
@@ -152,31 +151,6 @@ impl Walk<'_> {
         }
         self.clashes.push(clash);
         Ok(ours)
-    }
-
-    /// Returns the way in which the attribute `merge` of the person's checkout wants `path` to be merged.
-    fn driver(&self, path: &[u8]) -> Result<Driver> {
-        let during = "reading attributes";
-        let name = Path::new(OsStr::from_bytes(path));
-        let value =
-            self.repo.get_attr_bytes(name, "merge", AttrCheckFlags::FILE_THEN_INDEX).during(during)?;
-        let driver = match AttrValue::from_bytes(value) {
-            AttrValue::True | AttrValue::Unspecified => return Ok(Driver::Text(None)),
-            AttrValue::False => return Ok(Driver::Other),
-            AttrValue::String(driver) => driver.as_bytes(),
-            AttrValue::Bytes(driver) => driver,
-        };
-        let driver = match driver {
-            b"text" => return Ok(Driver::Text(None)),
-            b"union" => return Ok(Driver::Text(Some(FileFavor::Union))),
-            b"binary" => return Ok(Driver::Other),
-            driver => String::from_utf8_lossy(driver),
-        };
-        // A defined driver is the person's program, and runs only when the person merges. git ignores one
-        // that is not defined.
-        let config = self.repo.config().during(during)?;
-        let is_defined = config.get_entry(&format!("merge.{driver}.driver")).is_ok();
-        Ok(if is_defined { Driver::Other } else { Driver::Text(None) })
     }
 
     fn text(
@@ -212,11 +186,32 @@ impl Walk<'_> {
 }
 
 /// The way to merge two versions of a file.
-enum Driver {
+pub(crate) enum Driver {
     /// Line by line. The option decides conflicts.
     Text(Option<FileFavor>),
     /// Not at all: both sides changed the file, which is a conflict.
     Other,
+}
+
+/// Returns the way in which the attribute `merge` of the person's checkout wants `path` to be merged.
+pub(crate) fn driver(repo: &Repository, attributes: &Attributes<'_>, path: &[u8]) -> Result<Driver> {
+    let [value] = attributes.of(path, ["merge"])?;
+    let driver = match &value {
+        Some(Value::Set) | None => return Ok(Driver::Text(None)),
+        Some(Value::Unset) => return Ok(Driver::Other),
+        Some(Value::Text(driver)) => driver.as_slice(),
+    };
+    let driver = match driver {
+        b"text" => return Ok(Driver::Text(None)),
+        b"union" => return Ok(Driver::Text(Some(FileFavor::Union))),
+        b"binary" => return Ok(Driver::Other),
+        driver => String::from_utf8_lossy(driver),
+    };
+    // A defined driver is the person's program, and runs only when the person merges. git ignores one
+    // that is not defined.
+    let config = repo.config().during("reading the configuration")?;
+    let is_defined = config.get_entry(&format!("merge.{driver}.driver")).is_ok();
+    Ok(if is_defined { Driver::Other } else { Driver::Text(None) })
 }
 
 enum Text {

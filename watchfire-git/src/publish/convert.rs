@@ -21,12 +21,10 @@ use crate::index::file::IndexFile;
 use crate::publish::user_checkout::Checkout;
 use crate::repository::project::Project;
 use crate::repository::tree::Node;
+use crate::worktree::attributes::ATTRIBUTES;
 
 /// Time limit: long enough for a filter that fetches large files.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
-
-/// Name of the files in which a project gives attributes.
-pub(crate) const ATTRIBUTES: &str = ".gitattributes";
 
 /// The conversion of a file on its way to a checkout.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use git2::{AttrCheckFlags, AttrValue, ObjectType, Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 use rustix::fs::{FileType, Stat, lstat};
 use watchfire_core::{Error, Result};
 
@@ -20,7 +20,7 @@ use crate::publish::convert::{self, Conversion};
 use crate::publish::user_checkout::Checkout;
 use crate::repository::tree::{LINK, Node, SUBMODULE};
 use crate::repository::tree_diff::Change;
-use crate::worktree::materialize;
+use crate::worktree::attributes::{Attributes, Value};
 
 /// A person's checkout, with the changes that are to be brought to it.
 pub(crate) struct View<'a> {
@@ -31,8 +31,7 @@ pub(crate) struct View<'a> {
     conflicts: BTreeSet<Vec<u8>>,
     trust_mode: bool,
     crlf: bool,
-    /// True if the checkout has attributes at all. Found out once, because that takes a look at every folder.
-    attributes: OnceCell<bool>,
+    attributes: Attributes<'a>,
     /// Folders that were seen to exist. Many changes share them.
     folders: RefCell<HashSet<Vec<u8>>>,
     config: git2::Config,
@@ -51,6 +50,11 @@ impl<'a> View<'a> {
         let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+        // A second handle, for blobs of attributes that are in the index only.
+        let blobs = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+        let in_index =
+            move |path: &[u8]| Some(blobs.find_blob(index.entry(path)?.node.id).ok()?.content().to_vec());
+        let attributes = Attributes::open(&repo, &checkout.files, Box::new(in_index))?;
         let config =
             repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let crlf =
@@ -68,7 +72,7 @@ impl<'a> View<'a> {
             // False where the file system keeps no executable bit.
             trust_mode: config.get_bool("core.filemode").unwrap_or(true),
             crlf,
-            attributes: OnceCell::new(),
+            attributes,
             folders: RefCell::default(),
             config,
             converted,
@@ -195,65 +199,25 @@ impl<'a> View<'a> {
         Ok(found.is_some() && hash(&converted)? == found)
     }
 
-    /// Returns true if any file in which git looks for attributes names one that converts files. Looking up four
-    /// attributes of each of many files takes longer than writing them.
-    fn has_attributes(&self) -> bool {
-        let is_named = |entry: &Entry| entry.path.ends_with(convert::ATTRIBUTES.as_bytes());
-        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
-        let base = std::env::var_os("XDG_CONFIG_HOME").filter(|base| !base.is_empty()).map(PathBuf::from);
-        // git reads its own default only if the setting is missing.
-        let global = self.config.get_path("core.attributesFile").ok();
-        let elsewhere = [
-            global.or_else(|| Some(base.or(home)?.join("git/attributes"))),
-            Some(self.repo.commondir().join("info/attributes")),
-            Some(PathBuf::from("/etc/gitattributes")),
-        ];
-        let names = self.changes.iter().filter_map(|(path, change)| Some((*path, change.new?)));
-        let mut folders = materialize::folders(names);
-        folders.insert(&[]);
-        // What cannot be read may name one.
-        let is_read = |content: Option<Vec<u8>>| content.is_none_or(|content| names_conversion(&content));
-        let blob =
-            |entry: &Entry| self.repo.find_blob(entry.node.id).ok().map(|blob| blob.content().to_vec());
-        let there = |path: &Path| path.symlink_metadata().is_ok();
-        let plain = |path: &Path| files::read_plain(path, MOST_ATTRIBUTES).ok().flatten();
-        self.index.entries().iter().filter(|entry| is_named(entry)).any(|entry| is_read(blob(entry)))
-            || elsewhere.iter().flatten().any(|path| there(path) && is_read(plain(path)))
-            || folders.iter().any(|folder| {
-                let path = self.at(folder).join(convert::ATTRIBUTES);
-                there(&path) && is_read(plain(&path))
-            })
-    }
-
     /// Returns the conversion that git would apply to the content on its way to the file.
     pub(crate) fn conversion(&self, change: &Change) -> Result<Conversion> {
-        let path = Path::new(OsStr::from_bytes(&change.path));
-        let attribute = |name| {
-            let value = self
-                .repo
-                .get_attr_bytes(path, name, AttrCheckFlags::FILE_THEN_INDEX)
-                .during("reading attributes")?;
-            Ok::<_, Error>(match AttrValue::from_bytes(value) {
-                AttrValue::True => Some(b"true".to_vec()),
-                AttrValue::False | AttrValue::Unspecified => None,
-                AttrValue::String(text) => Some(text.as_bytes().to_vec()),
-                AttrValue::Bytes(bytes) => Some(bytes.to_vec()),
-            })
+        let names = ["filter", "ident", "working-tree-encoding", "eol"];
+        let [filter, ident, encoding, eol] = self.attributes.of(&change.path, names)?;
+        let text = |value: Option<Value>| match value {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
         };
-        if !*self.attributes.get_or_init(|| self.has_attributes()) {
-            return self.line_ending(change);
-        }
         // A driver that the configuration does not define does nothing.
-        if let Some(driver) = attribute("filter")?.map(|name| String::from_utf8_lossy(&name).into_owned())
+        if let Some(driver) = text(filter).map(|name| String::from_utf8_lossy(&name).into_owned())
             && ["smudge", "process"]
                 .iter()
                 .any(|key| self.config.get_bytes(&format!("filter.{driver}.{key}")).is_ok())
         {
             return Ok(Conversion::Driver(driver));
         }
-        if attribute("ident")?.is_some()
-            || attribute("working-tree-encoding")?.is_some()
-            || attribute("eol")?.is_some_and(|eol| eol == b"crlf")
+        if ident == Some(Value::Set)
+            || text(encoding).is_some()
+            || text(eol).is_some_and(|eol| eol == b"crlf")
         {
             return Ok(Conversion::BuiltIn);
         }
@@ -275,15 +239,6 @@ impl<'a> View<'a> {
         let at = convert::at(self.converted, path);
         fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_file()).then_some(at)
     }
-}
-
-/// Upper bound for a file of attributes that is read here. A larger one counts as if it named everything.
-const MOST_ATTRIBUTES: u64 = 1 << 20;
-
-/// Returns true if `content` may give, or define a macro with, one of the attributes that convert files.
-fn names_conversion(content: &[u8]) -> bool {
-    let words: [&[u8]; 4] = [b"filter", b"ident", b"working-tree-encoding", b"eol"];
-    words.iter().any(|word| content.windows(word.len()).any(|part| part == *word))
 }
 
 /// The state of a path on disk.

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -15,7 +16,7 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::files;
 use crate::repository::project::Project;
-use crate::worktree::wildmatch::Pattern;
+use crate::worktree::wildmatch::PathPattern;
 
 /// Upper bound for an ignore file, in bytes. The longest known ones are a tenth of that.
 const LONGEST: u64 = 1 << 20;
@@ -24,32 +25,24 @@ const LONGEST: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Ignore {
     /// Lists of rules, the weakest first.
-    lists: Vec<Vec<Rule>>,
+    lists: Vec<Vec<PathPattern>>,
     fold: bool,
 }
 
 /// The rules of one ignore file.
 pub(crate) struct Level {
-    rules: Vec<Rule>,
+    rules: Vec<PathPattern>,
     prefix: usize,
-}
-
-/// One line of an ignore file.
-#[derive(Debug)]
-struct Rule {
-    pattern: Pattern,
-    /// True for a line with `!`. Paths that it matches are not ignored.
-    includes: bool,
-    /// True for a line that ends with `/`.
-    only_folders: bool,
-    /// True for a line without another `/`. It is matched with the last part of a path only.
-    by_name: bool,
 }
 
 impl Ignore {
     /// Reads the rules of `project` and of its user.
     pub(crate) fn new(project: &Project) -> Result<Self> {
-        let repo = project.open()?;
+        Self::of(&project.open()?)
+    }
+
+    /// Reads the rules of a repository and of its user.
+    pub(crate) fn of(repo: &git2::Repository) -> Result<Self> {
         let config =
             repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let fold = config.get_bool("core.ignorecase").unwrap_or(false);
@@ -60,7 +53,7 @@ impl Ignore {
             Some(base.map_or_else(home, |base| Some(base.into()))?.join("git/ignore"))
         });
         let mut lists = Vec::new();
-        for path in own.into_iter().chain([project.common.join("info/exclude")]) {
+        for path in own.into_iter().chain([repo.commondir().join("info/exclude")]) {
             // These files are the person's own. They may be links, for example to a folder with settings.
             let path = path.canonicalize().unwrap_or(path);
             let text = files::read_plain(&path, LONGEST).ok().flatten().unwrap_or_default();
@@ -82,6 +75,28 @@ impl Ignore {
         Some(Level { rules: rules(&text, self.fold), prefix })
     }
 
+    /// Returns true if `path` below the folder `root` is ignored, by itself or with a folder above it.
+    /// A path that ends with `/` is a folder, whether it exists or not.
+    pub(crate) fn covers(&self, root: &Path, path: &Path) -> bool {
+        let given = path.as_os_str().as_bytes();
+        let whole = given.strip_suffix(b"/").unwrap_or(given);
+        let ends = whole.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let (mut levels, mut folder): (_, &[u8]) = (Vec::new(), &[]);
+        for end in ends.chain([whole.len()]) {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            // A folder that is not there has no rules.
+            if let Ok(fd) = rustix::fs::open(root.join(OsStr::from_bytes(folder)), flags, Mode::empty()) {
+                levels.extend(self.level(&fd, folder));
+            }
+            folder = whole.get(..end).unwrap_or_default();
+            let is_folder = end < given.len() || root.join(path).is_dir();
+            if self.matches(&levels, folder, is_folder) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Returns true if `path` is ignored. `levels` are the ignore files of the folders above it, outermost
     /// first.
     pub(crate) fn matches(&self, levels: &[Level], path: &[u8], is_folder: bool) -> bool {
@@ -91,37 +106,24 @@ impl Ignore {
             let path = path?;
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             // The last rule that matches decides, and the innermost file comes first.
-            let matches = |rule: &&Rule| {
-                (is_folder || !rule.only_folders)
-                    && rule.pattern.matches(if rule.by_name { name } else { path })
-            };
-            rules.iter().rev().find(matches)
+            rules.iter().rev().find(|rule| rule.matches(path, name, is_folder))
         });
-        found.is_some_and(|rule| !rule.includes)
+        found.is_some_and(|rule| !rule.is_negated)
     }
 }
 
-fn rules(text: &[u8], fold: bool) -> Vec<Rule> {
+fn rules(text: &[u8], fold: bool) -> Vec<PathPattern> {
     // git skips a byte order mark.
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     text.split(|byte| *byte == b'\n').filter_map(|line| rule(line, fold)).collect()
 }
 
-fn rule(line: &[u8], fold: bool) -> Option<Rule> {
+fn rule(line: &[u8], fold: bool) -> Option<PathPattern> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.first() == Some(&b'#') {
         return None;
     }
-    let line = without_trailing_spaces(line);
-    let (line, includes) = line.strip_prefix(b"!").map_or((line, false), |rest| (rest, true));
-    let (line, only_folders) = line.strip_suffix(b"/").map_or((line, false), |rest| (rest, true));
-    if line.is_empty() {
-        return None;
-    }
-    let by_name = !line.contains(&b'/');
-    // A `/` at the beginning binds the pattern to the folder of the file.
-    let line = line.strip_prefix(b"/").unwrap_or(line);
-    Some(Rule { pattern: Pattern::new(line, fold)?, includes, only_folders, by_name })
+    PathPattern::new(without_trailing_spaces(line), fold)
 }
 
 /// Cuts off the spaces at the end, except for one after a backslash.

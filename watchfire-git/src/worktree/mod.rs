@@ -1,5 +1,6 @@
 //! The folder of an agent: opening it, keeping folders ready, capturing, rescuing and removing its work.
 
+pub(crate) mod attributes;
 pub(crate) mod capture;
 pub(crate) mod checkout;
 pub(crate) mod folder;

@@ -1,4 +1,4 @@
-//! Matches patterns of ignore files as git's `wildmatch` does, in time that grows with the product of both
+//! Matches patterns of ignore and attribute files as git's `wildmatch` does, in time that grows with the product of both
 //! lengths.
 //!
 //! git and libgit2 backtrack: sixty times `*a` in a pattern that an agent wrote would keep them busy for
@@ -46,8 +46,11 @@ impl Pattern {
                     at = next;
                 }
                 b'*' => {
-                    // `**` counts only as a whole part of the path. Elsewhere it is `*`.
-                    let begins = at == 1 || text.get(at - 2) == Some(&b'/');
+                    // `**` counts only as a whole part of the path; elsewhere it is `*`. git matches the plain text before the
+                    // first special character by itself, so that `d**` begins with `**` for it.
+                    let is_first = tokens.iter().all(|token| matches!(token, Token::Byte(_)))
+                        && !text.iter().take(at).any(|byte| *byte == b'\\');
+                    let begins = is_first || text.get(at - 2) == Some(&b'/');
                     let first = at;
                     while text.get(at) == Some(&b'*') {
                         at += 1;
@@ -133,6 +136,38 @@ impl Pattern {
 
     fn same(&self, a: u8, b: u8) -> bool {
         a == b || (self.fold && a.eq_ignore_ascii_case(&b))
+    }
+}
+
+/// A pattern as a line of an ignore or attribute file has it.
+#[derive(Debug)]
+pub(crate) struct PathPattern {
+    pattern: Pattern,
+    /// True for a line with `!`.
+    pub(crate) is_negated: bool,
+    /// True for a line that ends with `/`.
+    only_folders: bool,
+    /// True for a line without another `/`. It is matched with the last part of a path only.
+    by_name: bool,
+}
+
+impl PathPattern {
+    /// Parses a line without what surrounds the pattern. Returns `None` for one that matches nothing.
+    pub(crate) fn new(line: &[u8], fold: bool) -> Option<Self> {
+        let (line, is_negated) = line.strip_prefix(b"!").map_or((line, false), |rest| (rest, true));
+        let (line, only_folders) = line.strip_suffix(b"/").map_or((line, false), |rest| (rest, true));
+        if line.is_empty() {
+            return None;
+        }
+        let by_name = !line.contains(&b'/');
+        // A `/` at the beginning binds the pattern to the folder of the file.
+        let line = line.strip_prefix(b"/").unwrap_or(line);
+        Some(Self { pattern: Pattern::new(line, fold)?, is_negated, only_folders, by_name })
+    }
+
+    /// Returns true if it matches `path`, seen from the folder of its file, whose last part is `name`.
+    pub(crate) fn matches(&self, path: &[u8], name: &[u8], is_folder: bool) -> bool {
+        (is_folder || !self.only_folders) && self.pattern.matches(if self.by_name { name } else { path })
     }
 }
 
@@ -249,6 +284,10 @@ mod tests {
             ("a/**/b", "a/x/y/b"),
             ("a/**", "a/x/y"),
             ("a**b", "axb"),
+            // The plain text at the beginning is matched by itself, and `**` then begins the rest.
+            ("d**", "d/a/b"),
+            ("foo**/bar", "foobar"),
+            ("foo**/bar", "foox/y/bar"),
         ] {
             assert!(matches(pattern, text), "{pattern} {text}");
         }
@@ -258,6 +297,7 @@ mod tests {
             ("a?b", "a/b"),
             ("a[^x]b", "a/b"),
             ("a**b", "a/b"),
+            ("?d**", "xd/a"),
             ("**/foo", "xfoo"),
             ("a/**/b", "axb"),
             ("[a", "a"),

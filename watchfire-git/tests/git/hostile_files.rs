@@ -12,9 +12,16 @@ use crate::agent::{agent, mktree};
 use crate::support::steps::{capture, open, open_isolated, publish};
 use crate::support::{Repo, git, run};
 
-/// Fails where `work` does not end: what hangs would hang the whole suite.
+/// Ends the whole program where `work` does not end: a runtime waits for its blocking calls, so that a test that only panicked
+/// would hang the suite.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), work).await.expect("it hangs")
+    match tokio::time::timeout(Duration::from_secs(60), work).await {
+        Ok(done) => done,
+        Err(_) => {
+            eprintln!("it hangs: {}", std::thread::current().name().unwrap_or_default());
+            std::process::exit(101);
+        }
+    }
 }
 
 fn fifo(path: &Path) {
@@ -100,6 +107,33 @@ async fn a_pattern_that_explodes_costs_nothing() {
     in_time(capture(&workspace, 1)).await;
     assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
     assert!(repo.root.join("a".repeat(200)).exists());
+}
+
+/// Merged by the person or an agent, these files are read at every later merge and publication.
+#[tokio::test(flavor = "multi_thread")]
+async fn patterns_in_the_checkout_that_explode_cost_nothing() {
+    let repo = Repo::new();
+    let long = "a".repeat(200);
+    let pattern = "*a".repeat(60);
+    repo.write(".gitattributes", format!("{pattern}b merge=union\n{pattern}b eol=crlf\n"));
+    repo.write(".gitignore", format!("{pattern}b\n"));
+    repo.write(&long, "1\n2\n3\n4\n5\n6\n7\n");
+    repo.commit("patterns");
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join(&long), "one\n2\n3\n4\n5\n6\n7\n").unwrap();
+    fs::rename(opened.cwd.join(".gitignore"), opened.cwd.join("ignored")).unwrap();
+    in_time(capture(&workspace, 1)).await;
+    // The same file on both sides: its attribute decides how it is merged.
+    repo.write(&long, "1\n2\n3\n4\n5\n6\nseven\n");
+    repo.write(".gitignore", format!("{pattern}b\nx\n"));
+    repo.commit("theirs");
+    assert!(matches!(in_time(publish(&workspace, 1)).await, Published::Done { .. }));
+    assert_eq!(repo.read(&long), "one\n2\n3\n4\n5\n6\nseven\n");
+    repo.write(".gitignore", format!("{pattern}b\nx\n"));
+    let asked = vec![long.into(), "x".into(), "x/y".into()];
+    let ignored = in_time(workspace.ignored(asked)).await.unwrap();
+    assert_eq!(ignored, ["x", "x/y"].map(std::path::PathBuf::from));
 }
 
 #[tokio::test(flavor = "multi_thread")]

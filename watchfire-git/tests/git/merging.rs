@@ -206,6 +206,73 @@ fn trees_are_those_that_git_makes() {
     assert!(clean > 0 && conflicts > 0);
 }
 
+fn attribute_lines() -> impl Strategy<Value = String> {
+    let pattern = prop::sample::select(vec!["*", "*.x", "a", "b", "/a", "a/*", "a-b", "**/b", "c.x"]);
+    let given = prop::sample::select(vec![
+        "merge=union",
+        "-merge",
+        "binary",
+        "merge=binary",
+        "merge=text",
+        "merge=nobody",
+        "!merge",
+        "merge",
+        "text",
+    ]);
+    let line = (pattern, given).prop_map(|(pattern, given)| format!("{pattern} {given}\n"));
+    prop::collection::vec(line, 0..4).prop_map(|lines| lines.concat())
+}
+
+#[test]
+fn trees_are_those_that_git_makes_with_attributes() {
+    let long = std::env::var_os("WATCHFIRE_LONG").is_some();
+    let project = Repo::new();
+    let workspace = project.workspace();
+    let repo = Repository::open(&project.root).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let seen = std::cell::RefCell::new([0; 4]);
+    let config =
+        Config { cases: if long { 5000 } else { 60 }, failure_persistence: None, ..Config::default() };
+    let base = prop::collection::btree_map(path(), any::<u8>(), 1..8);
+    let cases = (base, edits(), edits(), attribute_lines(), attribute_lines());
+    std::fs::create_dir_all(project.root.join("a")).unwrap();
+    let outcome = TestRunner::new(config).run(&cases, |(base, ours, theirs, top, inner)| {
+        std::fs::write(project.root.join(".gitattributes"), top).unwrap();
+        std::fs::write(project.root.join("a/.gitattributes"), inner).unwrap();
+        let mut files = Files::new();
+        for (path, seed) in &base {
+            put(&mut files, path, 0o100_644, text(*seed));
+        }
+        let root = commit(&repo, &files, &[]);
+        let ours = commit(&repo, &apply(&files, &ours), &[root]);
+        let theirs = commit(&repo, &apply(&files, &theirs), &[root]);
+        repo.reference("refs/heads/main", ours, true, "test").unwrap();
+        repo.reference("refs/heads/watchfire/0001", theirs, true, "test").unwrap();
+        // A handle of its own: libgit2 remembers the attributes that it has read.
+        let plain = whole_merge(&Repository::open(&project.root).unwrap(), [root, ours, theirs]);
+        let renamed = git_merge(&project, ours, theirs);
+        let tree_of = |commit: Oid| repo.find_commit(commit).unwrap().tree_id().to_string();
+        match merge(&workspace, &runtime) {
+            Merge::Ready(candidate) => {
+                seen.borrow_mut()[usize::from(plain.is_none())] += 1;
+                prop_assert_eq!(Some(candidate.tree), plain.or(renamed));
+            }
+            Merge::Nothing => prop_assert_eq!(plain.unwrap_or_default(), tree_of(ours)),
+            _ => {
+                seen.borrow_mut()[if renamed.is_some() { 3 } else { 2 }] += 1;
+                prop_assert!(plain.is_none() || renamed.is_none(), "git merges it: {:?}", plain);
+            }
+        }
+        Ok(())
+    });
+    let [clean, renames, conflicts, stricter] = *seen.borrow();
+    eprintln!(
+        "{clean} merged without renames, {renames} by a rename, {conflicts} conflicts, {stricter} more than git has"
+    );
+    outcome.unwrap();
+    assert!(clean > 0 && conflicts > 0);
+}
+
 #[tokio::test]
 async fn a_rename_on_one_side_takes_the_edit_of_the_other() {
     let repo = Repo::new();

@@ -32,16 +32,7 @@ use table::Table;
 
 /// The usual allocator, counted. The limit is never reached.
 #[global_allocator]
-static IN_USE: Cap<Allocator> = Cap::new(ALLOCATOR, usize::MAX);
-
-#[cfg(feature = "mimalloc")]
-type Allocator = mimalloc::MiMalloc;
-#[cfg(feature = "mimalloc")]
-const ALLOCATOR: Allocator = mimalloc::MiMalloc;
-#[cfg(not(feature = "mimalloc"))]
-type Allocator = std::alloc::System;
-#[cfg(not(feature = "mimalloc"))]
-const ALLOCATOR: Allocator = std::alloc::System;
+static IN_USE: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
 const PARTS: [&str; 6] = ["quiet", "sandboxed", "scrollback", "opened", "rewritten", "merged"];
 
