@@ -20,8 +20,8 @@
 //!
 //! `default = ["runtime", "yaml"]`. Without them: model, seams, schedule and the journal's fold, on serde and
 //! thiserror, with no tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal;
-//! `yaml` the store on files and the orchestrator; `search` the search in [`terminal::text`]; `testing` the conformance
-//! suites.
+//! `yaml` the store on files and the orchestrator; `search` the search in [`terminal::text`]; `serde` its snapshots in any
+//! format; `testing` the conformance suites.
 //!
 //! # Errors
 //!

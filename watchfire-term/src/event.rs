@@ -5,6 +5,8 @@ use crate::cells::grid::Slot;
 /// Something that happened that is no part of the screen. Texts come from the child: bounded, without control
 /// characters, and as trustworthy as it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Event {
     /// BEL.
@@ -60,6 +62,8 @@ impl Event {
 
 /// The part of a dialogue with a shell that begins at a mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum PromptMark {
     /// A prompt begins here.

@@ -15,6 +15,8 @@ mod options;
 pub mod parser;
 pub mod plain;
 mod state;
+#[cfg(feature = "wire")]
+pub mod wire;
 
 pub use damage::Damage;
 pub use draw::diff;

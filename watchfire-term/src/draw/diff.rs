@@ -1,6 +1,5 @@
 //! From one picture to another.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +78,7 @@ pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
         return paint(to);
     }
     let (mut out, blank) = (String::new(), Line::default());
-    let by = moved(from, to);
+    let by = to.moved_since(from);
     let _ = match by {
         0 => Ok(()),
         1.. => write!(out, "\x1b[{by}S"),
@@ -95,25 +94,6 @@ pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
         cursor(to, &mut out);
     }
     out
-}
-
-/// Returns the number of rows by which the picture moved up, negative for down, or 0 if a move explains no more rows
-/// than none.
-fn moved(from: &Snapshot, to: &Snapshot) -> isize {
-    let rows = from.lines.len();
-    // Lines are shared between snapshots, also after they scrolled.
-    let places: HashMap<_, _> =
-        from.lines.iter().zip(0..).map(|(line, row)| (Arc::as_ptr(line), row)).collect();
-    let mut votes = vec![0_usize; 2 * rows + 1];
-    for (row, line) in to.lines.iter().enumerate() {
-        let vote = places.get(&Arc::as_ptr(line)).and_then(|old: &usize| votes.get_mut(old + rows - row));
-        if let Some(vote) = vote {
-            *vote += 1;
-        }
-    }
-    let stay = votes.get(rows).copied().unwrap_or_default();
-    let most = votes.iter().enumerate().max_by_key(|(_, count)| **count);
-    most.filter(|(_, count)| **count > stay).map_or(0, |(place, _)| place as isize - rows as isize)
 }
 
 /// Turns `old` into `new` in a row, counted from 1.
