@@ -117,6 +117,11 @@ pub(crate) fn joins(text: &str, wide: bool) -> bool {
     is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
 }
 
+/// Returns true if the width of a text depends on whether its selector for emoji counts.
+pub(crate) fn selects_emoji(text: &str) -> bool {
+    text.contains('\u{fe0f}')
+}
+
 /// Returns the number of columns of a grapheme of several characters: 1 or 2.
 pub(crate) fn of_cluster(text: &str) -> usize {
     text.width().clamp(1, 2)

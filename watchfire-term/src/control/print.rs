@@ -6,6 +6,9 @@ use crate::cells::width::Widths;
 use crate::state::State;
 use crate::state::modes::Mode;
 
+/// VS16, behind a character that has a text and an emoji form, such as U+26A0.
+const EMOJI_SELECTOR: char = '\u{fe0f}';
+
 impl State {
     /// Printable ASCII.
     #[inline(always)]
@@ -193,29 +196,65 @@ impl State {
             return false;
         }
         let Some(joined) = self.clusters.join(old, c, graphemes) else { return false };
+        let was = if old.has(Cell::WIDE) { 2 } else { 1 };
+        // Without mode 2027 a character has the width that it was printed with. The one exception is a selector that asks for
+        // the emoji: programs that measure text reckon with the two columns that most terminals then give it.
+        let measured = graphemes || c == EMOJI_SELECTOR && self.on(Mode::EmojiPresentation);
+        let now = if measured { usize::from(joined.columns) } else { was };
+        if now > was && col + 2 > self.limit() {
+            self.join_below(col, old.with_text(joined.cell));
+            return true;
+        }
         self.changed = true;
-        let cell = old.with_text(joined.cell);
-        let (was, stamp) = (if old.has(Cell::WIDE) { 2 } else { 1 }, self.stamp);
-        let now = if graphemes { usize::from(joined.columns) } else { was };
-        let grows = now > was && col + 2 <= self.limit();
+        let (cell, stamp) = (old.with_text(joined.cell), self.stamp);
         if let Some(slot) = self.grid.cells_mut(row, col..col + 1, stamp).first_mut() {
             *slot = cell;
         }
         if let Some(slot) = self.grid.slot_mut(row) {
             slot.flags |= Slot::RICH | Slot::WIDE;
         }
-        if grows {
+        if now > was {
             self.grid.split(row, col + 2, stamp);
-            if let [left, right] = self.grid.cells_mut(row, col..col + 2, stamp) {
-                *left = cell.with(Cell::WIDE);
-                *right = Cell::new(0, Pen::new(old.style(), old.has(Cell::PROTECTED))).with(Cell::SPACER);
-            }
+            self.widen(row, col, cell);
             let limit = self.limit();
             self.col = col + 1;
             self.wrap = false;
             self.advance(1, limit);
         }
         true
+    }
+
+    /// Takes a grapheme that grew in the last column, where it does not fit any more, to the next row. It wraps whole, as a
+    /// wide character would. Where nothing wraps, the addition is dropped, as xterm drops a wide character there: a
+    /// grapheme in half of its width would be drawn over its neighbour by whoever paints this screen.
+    fn join_below(&mut self, col: usize, cell: Cell) {
+        let room = self.limit().saturating_sub(self.line_start());
+        if !self.wrap || !self.on(Mode::Wrap) || room < 2 {
+            return;
+        }
+        self.changed = true;
+        let filler = self.blank().with(Cell::FILLER);
+        self.grid.fill(self.row, col..col + 1, filler, self.stamp);
+        self.go_on(true);
+        let (row, col, limit) = (self.row, self.col, self.limit());
+        if self.on(Mode::Insert) && self.is_between() {
+            self.shift_right(row, col, limit, 2);
+        }
+        self.grid.split(row, col, self.stamp);
+        self.grid.split(row, col + 2, self.stamp);
+        self.widen(row, col, cell);
+        if let Some(slot) = self.grid.slot_mut(row) {
+            slot.flags |= Slot::RICH | Slot::WIDE;
+        }
+        self.advance(2, limit);
+    }
+
+    /// Puts a cell and its right half in two columns.
+    fn widen(&mut self, row: usize, col: usize, cell: Cell) {
+        if let [left, right] = self.grid.cells_mut(row, col..col + 2, self.stamp) {
+            *left = cell.with(Cell::WIDE);
+            *right = Cell::new(0, Pen::new(cell.style(), cell.has(Cell::PROTECTED))).with(Cell::SPACER);
+        }
     }
 
     /// The last character again.

@@ -294,8 +294,7 @@ impl State {
         }
         self.show(false);
         self.other = None;
-        self.modes = Modes::default();
-        self.modes.set(Mode::Graphemes, self.options.graphemes);
+        self.modes = self.initial_modes();
         self.soft_reset();
         self.clear_screen();
         self.history.clear();

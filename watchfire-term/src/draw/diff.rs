@@ -59,7 +59,8 @@ fn columns(line: &Line) -> Vec<Option<Cell<'_>>> {
 
 /// Returns ANSI that paints a picture on a terminal of its size, over any content.
 ///
-/// Graphemes that only mode 2027 makes one cell of are written in that mode, which is off afterwards.
+/// Graphemes that only mode 2027 makes one cell of are written in that mode, which is off afterwards. Emoji by selector that take
+/// one column are written without our mode 27027, which is on afterwards.
 #[must_use]
 pub fn paint(snapshot: &Snapshot) -> String {
     let mut out = String::from("\x1b[m\x1b[H\x1b[2J");
@@ -162,6 +163,11 @@ fn paint_columns(row: isize, line: &Line, range: Range<usize>, out: &mut String)
             RunKind::Cluster if width::joins(text, run.columns == 2) => {
                 // Not with what is before it, either.
                 let _ = write!(out, "\x1b[{row};{}H\x1b[?2027h{text}\x1b[?2027l", col + 1);
+                continue;
+            }
+            // Most terminals give it two columns. What comes next is placed, in case that the receiver does not know the mode.
+            RunKind::Cluster if run.columns == 1 && width::selects_emoji(text) => {
+                let _ = write!(out, "\x1b[?27027l{text}\x1b[?27027h\x1b[{row};{}H", col + 2);
                 continue;
             }
             RunKind::Cluster => {

@@ -9,6 +9,7 @@ use crate::cells::width;
 use crate::draw::diff;
 use crate::draw::spell;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 /// Paints one screen, row by row, on one that is blank.
 #[derive(Debug)]
@@ -18,18 +19,22 @@ pub(crate) struct Painter<'a> {
     style: u32,
     look: Look,
     protected: bool,
+    /// Mode 2027 of the receiver.
     graphemes: bool,
+    /// Width of emoji by selector at the receiver, once it was set.
+    emoji: Option<bool>,
 }
 
 impl<'a> Painter<'a> {
+    /// Begins with the modes after a reset, without mode 2027.
     pub(crate) fn new(state: &'a State, grid: &'a Grid) -> Self {
-        let graphemes = state.options.graphemes;
-        Self { state, grid, style: 0, look: Look::default(), protected: false, graphemes }
+        Self { state, grid, style: 0, look: Look::default(), protected: false, graphemes: false, emoji: None }
     }
 
-    /// Sets whether mode 2027 is on before the painting.
-    pub(crate) fn with_graphemes(mut self, on: bool) -> Self {
-        self.graphemes = on;
+    /// Begins with the modes of the terminal that is painted.
+    pub(crate) fn within_modes(mut self) -> Self {
+        self.graphemes = self.state.on(Mode::Graphemes);
+        self.emoji = Some(self.state.on(Mode::EmojiPresentation));
         self
     }
 
@@ -49,8 +54,8 @@ impl<'a> Painter<'a> {
                 self.wrap(row, cols, out);
             }
         }
-        let graphemes = self.state.options.graphemes;
-        self.end(graphemes, out);
+        self.pen(Cell::BLANK, out);
+        self.cluster(false, out);
     }
 
     /// Estimates the number of bytes from every fourth row, with some room for the rest.
@@ -68,10 +73,11 @@ impl<'a> Painter<'a> {
         self.text(cell, &[cell], out);
     }
 
-    /// Returns to the default look, and leaves mode 2027 as `graphemes` says.
-    pub(crate) fn end(mut self, graphemes: bool, out: &mut Vec<u8>) {
+    /// Returns to the default look and to the modes of the terminal that is painted.
+    pub(crate) fn end_within_modes(mut self, out: &mut Vec<u8>) {
         self.pen(Cell::BLANK, out);
-        self.cluster(graphemes, out);
+        self.cluster(self.state.on(Mode::Graphemes), out);
+        self.emoji(self.state.on(Mode::EmojiPresentation), out);
     }
 
     /// Makes a row go on in the next, which is blank yet.
@@ -134,7 +140,11 @@ impl<'a> Painter<'a> {
     fn text(&mut self, first: Cell, run: &[Cell], out: &mut Vec<u8>) {
         if first.has(Cell::CLUSTER) {
             let text = self.state.clusters.text(first.content());
-            self.cluster(width::joins(text, first.has(Cell::WIDE)), out);
+            let joins = width::joins(text, first.has(Cell::WIDE));
+            self.cluster(joins, out);
+            if !joins && width::selects_emoji(text) {
+                self.emoji(first.has(Cell::WIDE), out);
+            }
             return out.extend_from_slice(text.as_bytes());
         }
         self.cluster(false, out);
@@ -153,6 +163,13 @@ impl<'a> Painter<'a> {
         if self.graphemes != on {
             self.graphemes = on;
             out.extend_from_slice(if on { b"\x1b[?2027h" } else { b"\x1b[?2027l" });
+        }
+    }
+
+    fn emoji(&mut self, wide: bool, out: &mut Vec<u8>) {
+        if self.emoji != Some(wide) {
+            self.emoji = Some(wide);
+            out.extend_from_slice(if wide { b"\x1b[?27027h" } else { b"\x1b[?27027l" });
         }
     }
 

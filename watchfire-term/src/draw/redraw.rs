@@ -27,6 +27,8 @@ impl Emulator {
             // This resets, too.
             out.extend_from_slice(format!("\x1b[6{};1\"p", state.level).as_bytes());
         }
+        // The painter begins from here, whatever the receiver's options are.
+        out.extend_from_slice(b"\x1b[?2027l");
         match &state.other {
             Some(main) if state.alternate => {
                 add(&mut out, |text| save(state.saved[0], text));
@@ -127,6 +129,9 @@ fn settings(state: &State, out: &mut String) {
         Some(3) => "\x1b|",
         _ => "",
     });
+    if state.eight_bit_replies {
+        out.push_str("\x1b G");
+    }
     if sets.bytes {
         out.push_str("\x1b%@");
     }
@@ -172,8 +177,9 @@ fn modes(state: &State, out: &mut String) {
     for (list, mark) in [(&ANSI[..], ""), (&DEC[..], "?")] {
         for (number, mode) in list.iter().filter(|(_, mode)| !apart.contains(mode)) {
             let on = state.on(*mode);
-            let given = if *mode == Mode::Graphemes { state.options.graphemes } else { default.on(*mode) };
-            if on != given || *mode == Mode::CursorBlink {
+            // What a reset makes of these depends on the receiver's options, so they are always said.
+            let optional = matches!(mode, Mode::Graphemes | Mode::EmojiPresentation);
+            if on != default.on(*mode) || optional || *mode == Mode::CursorBlink {
                 let _ = write!(out, "\x1b[{mark}{number}{}", if on { 'h' } else { 'l' });
             }
         }
@@ -216,8 +222,9 @@ fn cursor(state: &State, out: &mut String) {
     let at = if wide { state.col - 1 } else { state.col };
     let _ = write!(out, "\x1b[{row};{}H", col - usize::from(wide));
     let mut text = Vec::new();
-    let mut painter = Painter::new(state, &state.grid).with_graphemes(state.on(Mode::Graphemes));
+    // Modes are set by now, so the cell is written in those in force, and they stay.
+    let mut painter = Painter::new(state, &state.grid).within_modes();
     painter.cell(state.grid.cell(state.row, at), &mut text);
-    painter.end(state.on(Mode::Graphemes), &mut text);
+    painter.end_within_modes(&mut text);
     out.push_str(&String::from_utf8_lossy(&text));
 }

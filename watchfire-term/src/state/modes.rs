@@ -46,6 +46,8 @@ pub(crate) enum Mode {
     BracketedPaste,
     Synchronized,
     Graphemes,
+    /// A character becomes two columns wide by the selector of its emoji form, also outside of mode 2027.
+    EmojiPresentation,
     ColorScheme,
     InBandResize,
     EightBitMeta,
@@ -77,7 +79,7 @@ pub(crate) const ANSI: [(u16, Mode); 4] =
     [(2, Mode::KeyboardLock), (4, Mode::Insert), (12, Mode::SendReceive), (20, Mode::NewLine)];
 
 /// The DEC private modes with their numbers. Some are kept only for reports.
-pub(crate) const DEC: [(u16, Mode); 61] = [
+pub(crate) const DEC: [(u16, Mode); 62] = [
     (1, Mode::AppCursor),
     (3, Mode::Columns132),
     (4, Mode::SmoothScroll),
@@ -139,6 +141,8 @@ pub(crate) const DEC: [(u16, Mode); 61] = [
     (2027, Mode::Graphemes),
     (2031, Mode::ColorScheme),
     (2048, Mode::InBandResize),
+    // Ours alone. A redraw needs a way to say which width a character has, whatever the receiver's options are.
+    (27027, Mode::EmojiPresentation),
 ];
 
 /// Which modes are set.
@@ -158,6 +162,7 @@ impl Default for Modes {
             Mode::NumLock,
             Mode::KeepSelection,
             Mode::PrivateColors,
+            Mode::EmojiPresentation,
         ];
         Self(on.into_iter().fold(0, |bits, mode| bits | 1 << mode as u8))
     }

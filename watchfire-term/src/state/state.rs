@@ -243,8 +243,16 @@ impl State {
             frozen: None,
             options,
         };
-        state.modes.set(Mode::Graphemes, state.options.graphemes);
+        state.modes = state.initial_modes();
         state
+    }
+
+    /// Returns the modes of a fresh terminal.
+    pub(crate) fn initial_modes(&self) -> Modes {
+        let mut modes = Modes::default();
+        modes.set(Mode::Graphemes, self.options.graphemes);
+        modes.set(Mode::EmojiPresentation, self.options.emoji_presentation);
+        modes
     }
 
     pub(crate) fn rows(&self) -> usize {
