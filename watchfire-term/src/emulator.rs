@@ -12,6 +12,7 @@ use crate::cells::grid::{Grid, Slot};
 use crate::cells::snapshot::{self, LineCache, Looks};
 use crate::damage::Damage;
 use crate::event::{Event, PromptMark};
+use crate::image::Image;
 use crate::options::{Colors, Options};
 use crate::parser::Parser;
 use crate::state::modes::Mode;
@@ -46,7 +47,9 @@ impl Emulator {
     #[must_use]
     pub fn with_options(size: Size, options: Options) -> Self {
         let size = bounded(size);
+        // A command is held as a whole until it ends. What is longer than anything that is kept is dropped on the way.
         let limit = if options.clipboard { 1 << 20 } else { 64 << 10 };
+        let limit = limit.max(options.image_bytes);
         Self {
             parser: Parser::new()
                 .with_8bit_controls(options.c1_controls)
@@ -131,6 +134,17 @@ impl Emulator {
             .chain(screen)
             .flat_map(|(row, flags)| PromptMark::of(flags).map(move |mark| (row, mark)))
             .collect()
+    }
+
+    /// Yields the images that the child placed, oldest first.
+    ///
+    /// An image goes when its line does, when its row is erased as a whole, with the screen that it is on, at a reset, at any
+    /// resize, and when later images need its room. It stays in its line while the whole screen scrolls; where rows move in
+    /// another way, it does not follow. A frame that is held back does not hold back its images.
+    pub fn images(&self) -> impl Iterator<Item = &Image> {
+        // Those of lines that the scrollback has dropped since the last image came.
+        let oldest = self.state.history.numbers().start;
+        self.state.images.iter().filter(move |image| image.alternate || image.line >= oldest)
     }
 
     /// Returns true if the bytes so far end within a sequence or a character, so that more are likely to follow at

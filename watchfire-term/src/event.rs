@@ -43,6 +43,8 @@ pub enum Event {
     /// The child set or reset colours (OSC 4, 10 to 12 and others); read those that are shown in
     /// [`Snapshot::palette`](crate::Snapshot::palette).
     Palette,
+    /// The child placed an image: its [`id`](crate::Image::id) in [`Emulator::images`](crate::Emulator::images).
+    Image(u64),
     /// The child asked for another size and got it.
     Resized,
     /// The terminal was reset (RIS).

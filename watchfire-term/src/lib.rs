@@ -10,6 +10,7 @@ mod damage;
 mod draw;
 mod emulator;
 mod event;
+mod image;
 pub mod input;
 mod options;
 pub mod parser;
@@ -22,6 +23,7 @@ pub use damage::Damage;
 pub use draw::diff;
 pub use emulator::Emulator;
 pub use event::{Event, PromptMark};
+pub use image::{Image, ImageProtocol};
 pub use options::{Colors, Identity, Options};
 pub use watchfire_core::terminal::text;
 pub use watchfire_core::terminal::{

@@ -27,6 +27,8 @@ pub struct Options {
     /// True if the selector U+FE0F makes a character with an emoji form, such as ⚠, two columns wide also outside of mode
     /// 2027. Default: true, as agents and most terminals reckon; xterm leaves it one column.
     pub emoji_presentation: bool,
+    /// Bytes of images retained; 4 MiB. Without any, images are swallowed. See [`Image`](crate::Image).
+    pub image_bytes: usize,
     /// The terminal's identity in answers to queries.
     pub identity: Identity,
     /// The colours it says it has.
@@ -46,6 +48,7 @@ impl Default for Options {
             sync_timeout: Duration::from_millis(150),
             graphemes: false,
             emoji_presentation: true,
+            image_bytes: 4 << 20,
             identity: Identity::default(),
             colors: Colors::default(),
             cell_pixels: (8, 16),
@@ -100,6 +103,13 @@ impl Options {
     #[must_use]
     pub fn with_emoji_presentation(mut self, on: bool) -> Self {
         self.emoji_presentation = on;
+        self
+    }
+
+    /// Retains images of so many bytes together.
+    #[must_use]
+    pub fn with_images(mut self, bytes: usize) -> Self {
+        self.image_bytes = bytes;
         self
     }
 

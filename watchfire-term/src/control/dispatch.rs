@@ -110,6 +110,11 @@ impl Handler for State {
         self.osc_command(data, bell);
     }
 
+    fn apc(&mut self, data: &[u8]) {
+        self.last = None;
+        self.application_command(data);
+    }
+
     fn dcs_start(&mut self, params: &Params, sequence: Sequence) {
         self.last = None;
         self.dcs_begin(params, sequence.marks, sequence.last);

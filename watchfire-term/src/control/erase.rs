@@ -55,6 +55,9 @@ impl State {
         if rows.contains(&0) {
             self.detach_scrollback();
         }
+        if !selective {
+            self.forget_images(rows.clone());
+        }
         for row in rows {
             self.erase_cells(row, 0..self.cols(), selective);
             if let Some(slot) = self.grid.slot_mut(row) {

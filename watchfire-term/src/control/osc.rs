@@ -7,6 +7,10 @@ use crate::state::modes::Mode;
 
 /// Longest text that is kept from a command, in bytes.
 const LONGEST: usize = 4096;
+/// Longest command, in bytes, but for images and the clipboard.
+const LONGEST_COMMAND: usize = 64 << 10;
+/// Longest text for the clipboard.
+const LONGEST_CLIPBOARD: usize = 1 << 20;
 
 impl State {
     pub(crate) fn osc_command(&mut self, data: &[u8], bell: bool) {
@@ -22,6 +26,10 @@ impl State {
                 _ => {}
             };
         };
+        // Only images and the clipboard may be long. The parser's limit is that of the longest.
+        if data.len() > LONGEST_COMMAND && !matches!(number, 52 | 1337) {
+            return;
+        }
         match number {
             0 => {
                 self.set_icon(rest);
@@ -47,6 +55,8 @@ impl State {
             1337 => {
                 if let Some(path) = rest.strip_prefix(b"CurrentDir=") {
                     self.tell(Event::WorkingDirectory(text(path)));
+                } else {
+                    self.iterm_file(rest);
                 }
             }
             _ => {}
@@ -192,7 +202,7 @@ impl State {
     /// OSC 52: set, if allowed; never read.
     fn clipboard(&mut self, data: &[u8]) {
         let Some(at) = data.iter().position(|byte| *byte == b';') else { return };
-        if !self.options.clipboard {
+        if !self.options.clipboard || data.len() > LONGEST_CLIPBOARD {
             return;
         }
         let target = data.first().filter(|_| at > 0).map_or('c', |byte| char::from(*byte));

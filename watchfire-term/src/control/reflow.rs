@@ -72,6 +72,8 @@ impl State {
         }
         self.joining = false;
         self.history.renumber(end);
+        // Their lines have other numbers now, and how much of a line an image covered is not known.
+        self.images.retain(|_| false);
         self.touch_all();
         if self.on(Mode::InBandResize) {
             self.report_size();

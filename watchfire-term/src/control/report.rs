@@ -235,6 +235,7 @@ impl State {
         self.dcs = match (marks, last) {
             ([b'$', 0], b'q') => Dcs::Setting(Vec::new()),
             ([b'+', 0], b'q') => Dcs::Capability(Vec::new()),
+            ([0, 0], b'q') => self.sixel_begin(params),
             ([b'$', 0], b't') => Dcs::Presentation(params.value(0), Vec::new()),
             ([b'$', 0], b'p') => Dcs::Terminal(params.value(0), Vec::new()),
             _ => Dcs::None,
@@ -242,12 +243,14 @@ impl State {
     }
 
     pub(crate) fn dcs_more(&mut self, data: &[u8]) {
+        let limit = if let Dcs::Sixel(_) = self.dcs { self.options.image_bytes } else { 4096 };
         if let Dcs::Setting(have)
         | Dcs::Capability(have)
         | Dcs::Presentation(_, have)
-        | Dcs::Terminal(_, have) = &mut self.dcs
+        | Dcs::Terminal(_, have)
+        | Dcs::Sixel(have) = &mut self.dcs
         {
-            if have.len() + data.len() <= 4096 {
+            if have.len() + data.len() <= limit {
                 have.extend_from_slice(data);
             } else {
                 self.dcs = Dcs::None;
@@ -263,6 +266,7 @@ impl State {
             Dcs::Capability(request) => self.capabilities(&request),
             Dcs::Presentation(kind, data) => self.restore_presentation(kind, &data),
             Dcs::Terminal(kind, data) => self.restore_state(kind, &data),
+            Dcs::Sixel(sequence) => self.sixel_end(sequence),
         }
     }
 }

@@ -62,10 +62,15 @@ impl State {
         let other = other.unwrap_or_else(|| Grid::new(cols, rows));
         self.other = Some(mem::replace(&mut self.grid, other));
         self.alternate = alternate;
+        if !alternate {
+            // What the alternate screen shows is gone when it is left.
+            self.images.retain(|image| !image.alternate);
+        }
         self.touch_all();
     }
 
     fn clear_screen(&mut self) {
+        self.forget_images(0..self.rows());
         let blank = self.blank();
         for row in 0..self.rows() {
             self.grid.clear_row(row, blank, self.stamp);
@@ -298,6 +303,8 @@ impl State {
         self.soft_reset();
         self.clear_screen();
         self.history.clear();
+        self.images.retain(|_| false);
+        (self.images.parts, self.images.refused) = (Vec::new(), false);
         (self.row, self.col, self.wrap) = (0, 0, false);
         (self.saved, self.change_extent) = ([Saved::default(); 2], 0);
         self.tabs.reset();

@@ -15,7 +15,7 @@ impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
     /// cursor, what is saved, looks, links, margins, tab stops, character sets, modes, titles and colours.
     ///
-    /// Left out are scrollback, prompt marks, what is on stacks (titles, XTPUSHSGR, XTPUSHCOLORS, the keyboard of the
+    /// Left out are scrollback, images, prompt marks, what is on stacks (titles, XTPUSHSGR, XTPUSHCOLORS, the keyboard of the
     /// screen that is not shown), modes kept by XTSAVE, how sums and titles are to be told (XTCHECKSUM, XTSMTITLE),
     /// reports of the size (mode 2048), DECCOLM, where the window is, what REP would repeat, and an unfinished
     /// grapheme, sequence or frame.

@@ -3,7 +3,7 @@
 use super::utf8::{Decoded, decode, decode_run};
 use super::{Handler, Params, Sequence};
 
-/// Longest operating system command that is reported; longer ones are dropped whole.
+/// Longest operating system or application program command that is reported; longer ones are dropped whole.
 const MAX_STRING: usize = 64 << 10;
 /// Characters that are decoded before they are handed over.
 pub(super) const RUN: usize = 128;
@@ -55,7 +55,8 @@ pub(super) enum State {
     DcsIgnore,
     DcsData,
     Osc,
-    /// SOS, PM or APC.
+    Apc,
+    /// SOS or PM.
     Ignored,
     Vt52,
     Vt52Escape,
@@ -108,7 +109,7 @@ impl Parser {
         self
     }
 
-    /// Reports operating system commands up to `bytes` long; longer ones are dropped.
+    /// Reports operating system and application program commands up to `bytes` long; longer ones are dropped.
     #[must_use]
     pub fn with_string_limit(mut self, bytes: usize) -> Self {
         self.max_string = bytes;
@@ -154,7 +155,9 @@ impl Parser {
         while let Some(&byte) = rest.first() {
             let used = match self.state {
                 State::Ground => self.ground(rest, &mut run, handler),
-                State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
+                State::Osc | State::Apc | State::DcsData | State::Ignored | State::DcsIgnore => {
+                    self.string(rest, handler)
+                }
                 State::Vt52 => self.vt52(rest, &mut run, handler),
                 _ => self.sequence(byte, handler),
             };
@@ -329,7 +332,8 @@ impl Parser {
             0x90 => self.enter(State::DcsEntry),
             0x9b => self.enter(State::CsiEntry),
             0x9d => self.enter_string(State::Osc),
-            0x98 | 0x9e | 0x9f => self.enter_string(State::Ignored),
+            0x9f => self.enter_string(State::Apc),
+            0x98 | 0x9e => self.enter_string(State::Ignored),
             ST => {}
             _ => handler.control(byte),
         }
@@ -367,7 +371,8 @@ impl Parser {
             (Escape, b'[') => self.enter(CsiEntry),
             (Escape, b']') => self.enter_string(Osc),
             (Escape, b'P') => self.enter(DcsEntry),
-            (Escape, b'X' | b'^' | b'_') => self.enter_string(Ignored),
+            (Escape, b'_') => self.enter_string(Apc),
+            (Escape, b'X' | b'^') => self.enter_string(Ignored),
             (Escape | EscapeIntermediate, 0x20..0x30) => {
                 self.mark(byte);
                 self.state = EscapeIntermediate;
@@ -414,7 +419,7 @@ impl Parser {
                 self.param(byte);
                 self.state = DcsParam;
             }
-            (Ground | Osc | DcsData | DcsIgnore | Ignored | Vt52, _) => {}
+            (Ground | Osc | Apc | DcsData | DcsIgnore | Ignored | Vt52, _) => {}
         }
     }
 
@@ -512,10 +517,10 @@ impl Parser {
     fn string_data<H: Handler>(&mut self, data: &[u8], handler: &mut H) {
         match self.state {
             State::DcsData => handler.dcs_data(data),
-            State::Osc if self.string.len() + data.len() <= self.max_string => {
+            State::Osc | State::Apc if self.string.len() + data.len() <= self.max_string => {
                 self.string.extend_from_slice(data)
             }
-            State::Osc => {
+            State::Osc | State::Apc => {
                 self.too_long = true;
                 self.string = Vec::new();
             }
@@ -527,6 +532,7 @@ impl Parser {
         match self.state {
             State::DcsData => handler.dcs_end(terminated),
             State::Osc if terminated && !self.too_long => handler.osc(&self.string, bell),
+            State::Apc if terminated && !self.too_long => handler.apc(&self.string),
             _ => {}
         }
     }

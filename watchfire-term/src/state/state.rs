@@ -17,6 +17,7 @@ use crate::color::Palette;
 use crate::event::Event;
 use crate::options::Options;
 use crate::state::charset::Charsets;
+use crate::state::images::Images;
 use crate::state::keyboard::Keyboard;
 use crate::state::modes::{Mode, Modes};
 use crate::state::stacks::Stacks;
@@ -89,6 +90,7 @@ pub(crate) struct State {
     pub(crate) icon: String,
     pub(crate) titles: VecDeque<(Option<String>, Option<String>)>,
     pub(crate) title_modes: u8,
+    pub(crate) images: Images,
     pub(crate) dcs: Dcs,
     pub(crate) replies: Vec<u8>,
     pub(crate) events: VecDeque<Event>,
@@ -182,6 +184,18 @@ pub(crate) enum Dcs {
     Presentation(u16, Vec<u8>),
     /// DECRSTS, likewise.
     Terminal(u16, Vec<u8>),
+    /// Sixels, with their introducer.
+    Sixel(Vec<u8>),
+}
+
+impl Dcs {
+    fn memory(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Setting(data) | Self::Capability(data) | Self::Sixel(data) => data.capacity(),
+            Self::Presentation(_, data) | Self::Terminal(_, data) => data.capacity(),
+        }
+    }
 }
 
 impl State {
@@ -231,6 +245,7 @@ impl State {
             icon: String::new(),
             titles: VecDeque::new(),
             title_modes: 0,
+            images: Images::default(),
             dcs: Dcs::None,
             replies: Vec::new(),
             events: VecDeque::new(),
@@ -431,5 +446,7 @@ impl State {
             + self.stacks.memory()
             + self.events.capacity() * size_of::<Event>()
             + self.event_bytes
+            + self.images.memory()
+            + self.dcs.memory()
     }
 }
