@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "json")]
 pub mod asciicast;
+#[cfg(feature = "json")]
 pub mod buffer;
 mod cells;
 mod color;
