@@ -54,6 +54,7 @@ pub enum Event {
 impl Event {
     /// The bytes of its texts.
     pub(crate) fn bytes(&self) -> usize {
+        // Only texts can be large. The number of events is bounded by itself.
         match self {
             Self::WorkingDirectory(text) | Self::Clipboard { text, .. } => text.len(),
             Self::Notification { title, body } => title.len() + body.len(),

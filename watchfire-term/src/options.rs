@@ -45,6 +45,8 @@ impl Default for Options {
             c1_controls: false,
             clipboard: false,
             child_resize: false,
+            // Alacritty has the same: longer than any frame takes, shorter than a person takes for a
+            // hang.
             sync_timeout: Duration::from_millis(150),
             graphemes: false,
             emoji_presentation: true,

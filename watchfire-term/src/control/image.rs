@@ -30,6 +30,7 @@ impl State {
     pub(crate) fn application_command(&mut self, data: &[u8]) {
         let Some(command) = data.strip_prefix(b"G").filter(|_| self.options.image_bytes > 0) else { return };
         // Later parts of an image have the key `m` and no action.
+        // A part that nothing was begun for is a first one, and then has its own action.
         let first = self.images.parts.is_empty() && !self.images.refused;
         if first {
             match kitty_value(command, b'a') {
@@ -91,6 +92,7 @@ impl State {
     /// Adds a sequence to the image in parts, or gives the image up if it becomes too large.
     fn add_part(&mut self, sequence: &[&[u8]]) {
         let bytes: usize = sequence.iter().map(|bytes| bytes.len()).sum();
+        // Given up at once, and not kept until the end that may never come.
         if self.images.refused || self.images.parts.len() + bytes > self.options.image_bytes {
             (self.images.parts, self.images.refused) = (Vec::new(), true);
             return;
@@ -116,6 +118,7 @@ impl State {
             sequence: Arc::from(sequence),
         };
         // Lines that the scrollback has dropped take their images with them.
+        // Before the new one is counted, so that those which nobody can see make room first.
         self.images.retain(|image| image.alternate || image.line >= kept.start);
         if let Some(id) = self.images.keep(image, self.options.image_bytes) {
             self.tell(Event::Image(id));

@@ -45,16 +45,19 @@ impl<'a> Painter<'a> {
         for row in 0..self.grid.rows() {
             let slot = self.grid.slot(row);
             self.cells(row, 0..cols, out);
+            // After the text: once it is of double width, the row takes only half of it.
             if let Some(code) = [b'6', b'3', b'4'].get(usize::from(slot.size).wrapping_sub(1)) {
                 spell::place(row, 0, out);
                 out.extend_from_slice(&[0x1b, b'#', *code]);
             }
             let whole = self.grid.row(row).len() == cols;
+            // A terminal notes a wrap only when text runs into the next row, so that is what has to happen again.
             if slot.flags & Slot::WRAPPED != 0 && row + 1 < self.grid.rows() && whole {
                 self.wrap(row, cols, out);
             }
         }
         self.pen(Cell::BLANK, out);
+        // Mode 2027 as it was before the painting. A second screen is painted from the same state.
         self.cluster(false, out);
     }
 
@@ -64,6 +67,8 @@ impl<'a> Painter<'a> {
         let changes = |row: &[Cell]| {
             row.iter().zip(row.iter().skip(1)).filter(|(cell, next)| cell.style() != next.style()).count()
         };
+        // A buffer that grows copies all of a redraw several times. Twenty-four bytes are about what a
+        // change of colours takes.
         4 * rows.map(|row| row.len() + 24 * changes(row) + 16).sum::<usize>() + 1024
     }
 
@@ -87,6 +92,7 @@ impl<'a> Painter<'a> {
             // A wide character does not fit, which is what left the blank.
             self.pen(Cell::BLANK.with_style(last.style()), out);
             spell::place(row, cols - 1, out);
+            // Any wide character would do. It is blanked below, and the filler that it leaves is the one to make.
             out.extend_from_slice("\u{3000}".as_bytes());
         } else if last.has(Cell::SPACER) && self.grid.slot(row).size != 0 {
             // It does not fit there a second time, on a row of double width.
@@ -99,6 +105,7 @@ impl<'a> Painter<'a> {
             out.push(b' ');
         }
         self.pen(Cell::BLANK, out);
+        // What was written into the next row only made the line wrap.
         out.extend_from_slice(b"\r\x1b[2X");
     }
 
@@ -109,6 +116,7 @@ impl<'a> Painter<'a> {
         // Where the next run is, and where the cursor is, as far as that is known.
         let (mut col, mut at) = (columns.start, usize::MAX);
         while let Some(&first) = rest.first() {
+            // Clusters are painted one by one: each may need other modes than its neighbour.
             let alike = if first.has(Cell::CLUSTER) {
                 1
             } else if first.is_empty() {

@@ -31,6 +31,8 @@ impl Emulator {
         out.extend_from_slice(b"\x1b[?2027l");
         match &state.other {
             Some(main) if state.alternate => {
+                // Before the painting, because each cursor is saved while its screen is shown, and moving there
+                // leaves no trace.
                 add(&mut out, |text| save(state.saved[0], text));
                 Painter::new(state, main).paint(&mut out);
                 out.extend_from_slice(b"\x1b[?47h");
@@ -64,6 +66,7 @@ fn save(saved: Saved, out: &mut String) {
         out.push_str("\x1b[1\"q");
     }
     charsets(saved.charsets, out);
+    // Back to the state after a reset, from which the painter goes on.
     out.push_str("\x1b7\x1b[?6l\x1b[m");
     if saved.protected {
         out.push_str("\x1b[0\"q");
@@ -100,6 +103,7 @@ fn charsets(charsets: Charsets, out: &mut String) {
 /// Everything that is not painted.
 fn settings(state: &State, out: &mut String) {
     tabs(state, out);
+    // Titles have no control characters, so they cannot end this command early.
     let _ = write!(out, "\x1b]2;{}\x1b\\\x1b]1;{}\x1b\\", state.title, state.icon);
     for (name, color) in state.palette.set_colors() {
         let _ = write!(out, "\x1b]{name};{color}\x1b\\");
@@ -109,6 +113,8 @@ fn settings(state: &State, out: &mut String) {
         let _ = write!(out, "\x1b[{}*x", state.change_extent);
     }
     let _ = write!(out, "\x1b[{} q", state.cursor_style);
+    // Modes first, margins next, the cursor last: DECOM, DECLRMM and DECSTBM send the cursor home, and origin mode
+    // counts from the margins.
     modes(state, out);
     margins(state, out);
     cursor(state, out);
@@ -135,6 +141,7 @@ fn settings(state: &State, out: &mut String) {
     if sets.bytes {
         out.push_str("\x1b%@");
     }
+    // At the end, because nothing above may be inserted, or overwritten in the last column.
     if state.on(Mode::Insert) {
         out.push_str("\x1b[4h");
     }
@@ -152,6 +159,7 @@ fn tabs(state: &State, out: &mut String) {
     if state.tabs == Tabs::new(state.cols()) {
         return;
     }
+    // The receiver has a stop every eight columns after its reset.
     out.push_str("\x1b[3g");
     for col in state.tabs.stops() {
         let _ = write!(out, "\x1b[{}G\x1bH", col + 1);
@@ -194,6 +202,7 @@ fn margins(state: &State, out: &mut String) {
     if (margins.top, margins.bottom) != (0, state.rows()) {
         let _ = write!(out, "\x1b[{};{}r", margins.top + 1, margins.bottom);
     }
+    // The mode before its margins, which it alone allows.
     if state.on(Mode::LeftRightMargins) {
         let _ = write!(out, "\x1b[?69h\x1b[{};{}s", margins.left + 1, margins.right);
     }
@@ -209,6 +218,7 @@ fn cursor(state: &State, out: &mut String) {
     if state.on(Mode::Origin) && !inside {
         return out.push_str(&paint::report(state.row, state.col, state.wrap, true));
     }
+    // As the child counts, because origin mode is in force at the receiver by now.
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);
     let cell = state.grid.cell(state.row, state.col);
     // What fits depends on where it begins, on a row of double width.

@@ -127,6 +127,7 @@ impl Parser {
     /// A parser with the same options in its initial state.
     #[must_use]
     pub fn fresh(&self) -> Self {
+        // Options are the embedder's and stay. All else is the child's.
         let (max_string, c1, recover) = (self.max_string, self.c1, self.recover);
         Self { max_string, c1, recover, knows_vt52: self.knows_vt52, ..Self::default() }
     }
@@ -150,6 +151,7 @@ impl Parser {
 
     /// Reads `bytes`.
     pub fn feed<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) {
+        // Once for all of the bytes, because clearing it takes time.
         let mut run = ['\0'; RUN];
         let mut rest = self.finish_character(bytes, handler);
         while let Some(&byte) = rest.first() {
@@ -190,6 +192,7 @@ impl Parser {
                         break;
                     }
                 }
+                // VT100 manual: DEL is padding, and never shown.
                 DEL => rest = tail,
                 b'\r' if tail.first() == Some(&b'\n') => {
                     handler.line_end();
@@ -207,6 +210,8 @@ impl Parser {
     /// Behind ESC: a control sequence that is whole and has nothing unusual in it. What follows it.
     #[inline]
     fn whole_csi<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> Option<&'a [u8]> {
+        // Nearly all sequences are whole and have nothing unusual. Those need no state. All others are left to the
+        // machine, which reads byte by byte and never sees what was read here.
         let mut rest = bytes.strip_prefix(b"[")?;
         let mut marks = [0; 2];
         if let [mark @ b'<'..=b'?', tail @ ..] = rest {
@@ -286,6 +291,7 @@ impl Parser {
         if had == 0 || bytes.is_empty() {
             return bytes;
         }
+        // The bytes that came before and those that came now, decoded as one.
         let mut len = had;
         for (slot, byte) in self.partial.iter_mut().skip(had).zip(bytes) {
             *slot = *byte;
@@ -320,6 +326,7 @@ impl Parser {
 
     fn enter_string(&mut self, state: State) {
         self.string.clear();
+        // Long strings are rare. The memory of one is given back when the next begins.
         self.string.shrink_to(1 << 10);
         (self.too_long, self.before, self.state, self.string_len) = (false, 0, state, 0);
     }
@@ -334,6 +341,7 @@ impl Parser {
             0x9d => self.enter_string(State::Osc),
             0x9f => self.enter_string(State::Apc),
             0x98 | 0x9e => self.enter_string(State::Ignored),
+            // The end of a string that did not begin.
             ST => {}
             _ => handler.control(byte),
         }
@@ -351,6 +359,7 @@ impl Parser {
 
     /// Returns true if this byte cannot be in the sequence, so that it begins text after a broken one.
     fn cannot_have(&self, byte: u8) -> bool {
+        // A header of a string has no line feed; if it does, the string was never one.
         let string = matches!(self.state, State::DcsEntry | State::DcsParam | State::DcsIntermediate);
         byte >= 0x80 || string && byte == b'\n'
     }
@@ -360,12 +369,15 @@ impl Parser {
         use State::*;
         match (self.state, byte) {
             (Vt52Escape | Vt52Ignored | Vt52Row | Vt52Column, _) => self.vt52_step(byte, handler),
+            // ESC gives up any sequence and begins another (DEC STD 070).
             (_, ESC) => self.enter(Escape),
+            // CAN and SUB give a sequence up. On a VT100, SUB also showed that an error happened.
             (_, CAN | SUB) => {
                 self.state = Ground;
                 handler.control(byte);
             }
             (DcsEntry | DcsParam | DcsIntermediate, 0..0x20) | (_, DEL..) => {}
+            // Controls within a sequence act at once, and the sequence goes on (VT100). Only a string swallows them.
             (_, 0..0x20) => handler.control(byte),
 
             (Escape, b'[') => self.enter(CsiEntry),
@@ -409,6 +421,8 @@ impl Parser {
                 self.mark(byte);
                 self.state = DcsIntermediate;
             }
+            // A parameter behind an intermediate, or a private mark behind a parameter: nothing that is defined. The
+            // sequence is read to its end and dropped.
             (CsiIntermediate, _) | (CsiParam, b'<'..) => self.state = CsiIgnore,
             (DcsIntermediate, _) | (DcsParam, b'<'..) => self.enter_string(DcsIgnore),
             (CsiEntry | CsiParam, _) => {
@@ -466,7 +480,9 @@ impl Parser {
 
     /// Reads on in a string; how many bytes that took.
     fn string<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
+        // What neither ends nor interrupts the string is taken at once.
         let mut len = bytes.iter().take_while(|&&byte| byte >= 0x20 && byte != DEL && byte != ST).count();
+        // For the sanitiser: output that was cut off inside of a string would otherwise be lost up to its end.
         if let Some(most) = self.recover {
             len = len.min(most - self.string_len);
             let image =
@@ -485,6 +501,7 @@ impl Parser {
         }
         let Some(&byte) = bytes.first() else { return 0 };
         match byte {
+            // ESC ends the string, whatever comes next. The backslash of ST is then a sequence that does nothing.
             ESC => {
                 self.end_string(true, false, handler);
                 self.enter(State::Escape);
@@ -494,10 +511,12 @@ impl Parser {
                 self.state = State::Ground;
                 handler.control(byte);
             }
+            // BEL is xterm's older terminator, for operating system commands alone.
             0x07 if self.state == State::Osc => {
                 self.end_string(true, true, handler);
                 self.state = State::Ground;
             }
+            // U+009C is two bytes in UTF-8. A single 0x9c may be the middle of any character, such as one in a title.
             ST if self.before == 0xc2 || self.c1 && self.before < 0x80 => {
                 if self.before == 0xc2 && self.string.last() == Some(&0xc2) {
                     self.string.pop();
@@ -521,6 +540,7 @@ impl Parser {
                 self.string.extend_from_slice(data)
             }
             State::Osc | State::Apc => {
+                // What came so far is dropped at once, so the rest of a flood takes no memory.
                 self.too_long = true;
                 self.string = Vec::new();
             }
@@ -539,6 +559,7 @@ impl Parser {
 }
 
 fn flush<H: Handler>(run: &[char], len: usize, handler: &mut H) {
+    // Handlers are promised at least one character.
     if let Some(run @ [_, ..]) = run.get(..len) {
         handler.chars(run);
     }
@@ -552,6 +573,7 @@ fn ascii_len(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     let mut len = 0;
     for word in words {
+        // Eight bytes at a time. Stable Rust has no portable vectors, and this is what compilers make vectors of.
         let word = u64::from_le_bytes(*word);
         // The high bit of each byte that is too low, DEL, or not ASCII; exact up to the first such byte.
         let control = word.wrapping_sub(0x20 * ONES) & !word;

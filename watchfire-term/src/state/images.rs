@@ -30,6 +30,7 @@ impl Images {
             return None;
         }
         self.bytes += image.sequence.len();
+        // The oldest go first, as their lines are the first to leave.
         while self.bytes > limit || self.kept.len() >= MOST {
             let Some(oldest) = self.kept.pop_front() else { break };
             self.bytes -= oldest.sequence.len();
@@ -64,6 +65,7 @@ impl Images {
 pub(crate) fn kitty_value(sequence: &[u8], key: u8) -> Option<&[u8]> {
     let command = sequence.strip_prefix(b"\x1b_").unwrap_or(sequence);
     let command = command.strip_prefix(b"G").unwrap_or(command);
+    // Keys end where the data begins, or the command.
     let end = command.iter().position(|byte| matches!(byte, b';' | 0x1b)).unwrap_or(command.len());
     let pairs = command.get(..end)?.split(|byte| *byte == b',');
     pairs

@@ -29,6 +29,7 @@ impl<'a> Splice<'a> {
         let (before, after) = (old.text().as_bytes(), new.text().as_bytes());
         let mut text = common(before, after);
         // Characters stay whole. Equal bytes begin equal characters, so this holds for both texts.
+        // Two characters may begin with the same bytes.
         while !new.text().is_char_boundary(text.0) {
             text.0 -= 1;
         }
@@ -100,6 +101,7 @@ pub(super) fn read(old: &Line, tables: &Tables, bytes: &mut Reader<'_>) -> Resul
     let end = rest.and_then(|rest| old.text().get(rest..));
     let (Some(start), Some(end)) = (start, end) else { return Err(outside(bytes)) };
     let length = line::length(&runs, bytes)?;
+    // The runs say how long the text is. What is kept at both ends must fit into it.
     let middle = length.checked_sub(end.len()).filter(|middle| *middle >= start.len());
     let middle = middle.ok_or_else(|| bytes.error("the runs of a line do not divide its text"))?;
     let mut line = start.to_owned();

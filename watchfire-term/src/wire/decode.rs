@@ -104,6 +104,7 @@ fn changed(from: &Snapshot, bytes: &mut Reader<'_>) -> Result<Snapshot> {
     let mut snapshot = from.clone();
     snapshot.generation = Generation(bytes.number()?);
     let parts = bytes.number()?;
+    // What an unknown part takes up is not known, so nothing behind it could be read.
     if parts & !(CURSOR | TITLE | MODES | PALETTE | SCROLLBACK | MOVED) != 0 {
         return Err(bytes.error("a part of a screen that is not known"));
     }
@@ -141,6 +142,7 @@ fn changed(from: &Snapshot, bytes: &mut Reader<'_>) -> Result<Snapshot> {
 
 /// Moves lines up, or down if `by` is negative, and fills up with blank ones.
 fn shift(lines: &mut [Arc<Line>], by: i64) {
+    // A distance beyond the screen leaves nothing of it.
     let distance = usize::try_from(by.unsigned_abs()).map_or(lines.len(), |by| by.min(lines.len()));
     let blank = Arc::<Line>::default();
     let kept = lines.len() - distance;

@@ -24,6 +24,7 @@ pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
     out.number(snapshot.modes.bits().into());
     write_palette(&snapshot.palette, &mut out);
     write_range(&snapshot.scrollback, &mut out);
+    // A snapshot's fields are public, so there may be more lines than rows.
     let rows = snapshot.lines.iter().take(snapshot.size.rows().into());
     write_lines(&rows.map(|line| &**line).collect::<Vec<_>>(), &mut out);
     out.bytes
@@ -38,6 +39,7 @@ pub fn encode_change(from: &Snapshot, to: &Snapshot) -> Vec<u8> {
     if from.size != to.size || from.lines.len() != to.lines.len() {
         return encode(to);
     }
+    // Before the rows are compared: each is compared with the one that moved to its place.
     let by = to.moved_since(from);
     let mut out = Writer::new(CHANGE);
     out.number(from.generation.0);

@@ -61,6 +61,7 @@ pub(super) fn write(line: &Line, numbers: &Numbers<'_>, out: &mut Writer) {
 pub(super) fn read(tables: &Tables, bytes: &mut Reader<'_>) -> Result<Arc<Line>> {
     let head = Head::read(bytes)?;
     let links = if head.links { read_links(tables, bytes)? } else { Vec::new() };
+    // Not reserved: the number is the sender's claim, while each run that is read has come with bytes.
     let mut runs = Vec::new();
     for _ in 0..head.runs {
         runs.push(read_run(tables, bytes)?);
@@ -78,6 +79,7 @@ pub(super) fn finish(
     links: Vec<Arc<Hyperlink>>,
     bytes: &Reader<'_>,
 ) -> Result<Arc<Line>> {
+    // `Line::new` drops what does not fit. A message that makes it do so is wrong.
     let (len, count) = (text.len(), runs.len());
     let line = Line::new(text, runs, head.wrapped).with_links(links).with_size(head.size);
     if line.text().len() != len || line.runs().count() != count {
@@ -103,6 +105,7 @@ pub(super) fn read_links(tables: &Tables, bytes: &mut Reader<'_>) -> Result<Vec<
 
 /// Returns the bytes of most runs of a kind and width: ASCII, and three bytes for what is wide.
 fn usual_bytes(kind: RunKind, columns: u16) -> u32 {
+    // A good guess saves a byte in most runs, and a wrong one costs nothing but that byte.
     match kind {
         RunKind::Narrow => columns.into(),
         RunKind::Wide | RunKind::Cluster => u32::from(columns) / 2 * 3,

@@ -28,6 +28,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        // Compared with what is left, and not added to the place, so that no sum can overflow.
         let rest = self.bytes.get(self.at..).unwrap_or(&[]);
         let taken = rest.get(..count).ok_or_else(|| self.error("the message ends too early"))?;
         self.at += count;
@@ -36,6 +37,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn number(&mut self) -> Result<u64> {
         let mut number = 0_u64;
+        // Ten bytes at most. A longer number would be a loop for the sender to set the length of.
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);

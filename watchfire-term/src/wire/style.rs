@@ -27,6 +27,7 @@ impl<'a> Numbers<'a> {
         out: &mut Writer,
     ) -> Self {
         let mut counts: HashMap<Style, (usize, usize)> = HashMap::new();
+        // The default style has a number without being in the table: most runs are in it.
         for (at, style) in styles.enumerate().filter(|(_, style)| *style != Style::default()) {
             counts.entry(style).or_insert((0, at)).0 += 1;
         }
@@ -68,6 +69,7 @@ impl<'a> Numbers<'a> {
 
 fn write(style: Style, out: &mut Writer) {
     let colors = [style.foreground, style.background, style.underline_color];
+    // Two bits for each of three colours, in the order in which their values follow.
     let kind = |color| match color {
         Color::Default => 0,
         Color::Indexed(_) => 1,
@@ -156,6 +158,7 @@ fn read(bytes: &mut Reader<'_>) -> Result<Style> {
     if head & ATTRIBUTES != 0 {
         let bits = bytes.fit()?;
         style.attributes = Attributes::from_bits(bits);
+        // An attribute of a later version would be lost without a word.
         if style.attributes.bits() != bits {
             return Err(bytes.error("an attribute that is not known"));
         }

@@ -61,6 +61,7 @@ pub(super) fn read(len: usize, bytes: &mut Reader<'_>, out: &mut String) -> Resu
         }
         let first = bytes.byte()?;
         // The first byte of a character tells its length; what is wrong about it, UTF-8 rejects below.
+        // Bytes that cannot begin a character come to one byte here, which is no UTF-8 then.
         let more = match first {
             0xf0.. => 3,
             0xe0.. => 2,

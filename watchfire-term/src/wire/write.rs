@@ -32,6 +32,7 @@ impl Writer {
 
     /// Writes a number that may be negative: zigzag, so that small ones are short on both sides.
     pub(super) fn signed(&mut self, number: i64) {
+        // The sign goes into the lowest bit.
         self.number((number << 1 ^ number >> 63) as u64);
     }
 
