@@ -18,10 +18,10 @@
 //!
 //! # Features
 //!
-//! `default = ["orchestrator"]`. Without it: model, seams, schedule and the journal's fold, on serde and thiserror, with no
-//! tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal; `yaml` the store on
-//! files, on top of it; `orchestrator` itself, on top of both. `search` adds the search in [`terminal::text`], `testing`
-//! the conformance suites.
+//! `default = ["orchestrator"]`. `seams` alone is model, seams, schedule and the journal's fold, on serde and thiserror, with
+//! no tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal; `yaml` the store on
+//! files, on top of it; `orchestrator` itself, on top of both. `search` adds the search in [`terminal::text`], `serde` its
+//! snapshots in any format, `testing` the conformance suites. Without any there is [`terminal`], which needs no other crate.
 //!
 //! # Errors
 //!
@@ -37,7 +37,9 @@
 
 mod error;
 
+#[cfg(feature = "seams")]
 pub mod backend;
+#[cfg(feature = "seams")]
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod endpoint;
@@ -45,21 +47,30 @@ pub mod endpoint;
 mod failpoint;
 #[cfg(feature = "runtime")]
 pub mod files;
+#[cfg(feature = "seams")]
 pub mod inquiry;
+#[cfg(feature = "seams")]
 pub mod journal;
+#[cfg(feature = "seams")]
 pub mod model;
 #[cfg(feature = "runtime")]
 pub mod observe;
 #[cfg(feature = "orchestrator")]
 pub mod orchestrator;
+#[cfg(feature = "seams")]
 pub mod process;
+#[cfg(feature = "seams")]
 mod prompt;
+#[cfg(feature = "seams")]
 pub mod sandbox;
+#[cfg(feature = "seams")]
 pub mod schedule;
 #[cfg(feature = "runtime")]
 pub mod session;
+#[cfg(feature = "seams")]
 pub mod store;
 pub mod terminal;
+#[cfg(feature = "seams")]
 pub mod workspace;
 
 pub use error::{Error, ErrorKind, Result};

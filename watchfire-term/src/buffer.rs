@@ -62,6 +62,7 @@ impl ScreenBuffer {
                 row.push(shown);
                 row.extend((1..cell.width).map(|_| rest.clone()));
             }
+            // The protocol has a cell for each column. Lines end where only blanks follow.
             row.resize(cols, blank.clone());
             row
         });
@@ -84,6 +85,7 @@ fn buffer_cell(cell: Cell<'_>) -> BufferCell {
     let has = |attribute| cell.style.attributes.contains(attribute);
     BufferCell {
         char: cell.text.to_owned(),
+        // The protocol has no default colours: light grey on black stand for them.
         fg: index(cell.style.foreground, 7),
         bg: index(cell.style.background, 0),
         bold: has(Attributes::BOLD),
@@ -106,6 +108,7 @@ fn index(color: Color, default: u8) -> u8 {
 
 /// The nearest entry of the cube or the greys.
 fn nearest(rgb: [u8; 3]) -> u8 {
+    // The six levels of the cube are 0, 95, 135, 175, 215 and 255. The middle between the first two is below 48.
     let step = |part: u8| if part < 48 { 0 } else { (part.max(75) - 35) / 40 };
     let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
     let distance =
@@ -113,6 +116,7 @@ fn nearest(rgb: [u8; 3]) -> u8 {
     let [r, g, b] = rgb.map(step);
     let sum: u16 = rgb.iter().map(|part| u16::from(*part)).sum();
     let grey = ((sum / 3).saturating_sub(3) / 10).min(23) as u8;
+    // The greys are finer than the cube's own, but no grey is black or white.
     if distance([8 + 10 * grey; 3]) < distance([r, g, b].map(level)) {
         232 + grey
     } else {

@@ -12,6 +12,7 @@ use crate::cells::grid::{Grid, Slot};
 use crate::cells::snapshot::{self, LineCache, Looks};
 use crate::damage::Damage;
 use crate::event::{Event, PromptMark};
+use crate::image::Image;
 use crate::options::{Colors, Options};
 use crate::parser::Parser;
 use crate::state::modes::Mode;
@@ -46,7 +47,9 @@ impl Emulator {
     #[must_use]
     pub fn with_options(size: Size, options: Options) -> Self {
         let size = bounded(size);
+        // A command is held as a whole until it ends. What is longer than anything that is kept is dropped on the way.
         let limit = if options.clipboard { 1 << 20 } else { 64 << 10 };
+        let limit = limit.max(options.image_bytes);
         Self {
             parser: Parser::new()
                 .with_8bit_controls(options.c1_controls)
@@ -82,6 +85,7 @@ impl Emulator {
     }
 
     fn text(&self, join: bool) -> String {
+        // What a person sees now: the picture before the frame that is being painted.
         let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
         let mut text = String::with_capacity((grid.cols() + 1) * grid.rows());
         for row in 0..grid.rows() {
@@ -112,6 +116,7 @@ impl Emulator {
     /// Returns the link of the cell at `row` and `col` of the screen, both counted from 0.
     #[must_use]
     pub fn hyperlink(&self, row: u16, col: u16) -> Option<&Hyperlink> {
+        // A link is looked up in the live screen, also while a frame is held.
         let cell = self.state.grid.cell(usize::from(row), usize::from(col));
         self.state.links.get(self.state.styles.look(cell.style()).link()).map(|link| &**link)
     }
@@ -131,6 +136,17 @@ impl Emulator {
             .chain(screen)
             .flat_map(|(row, flags)| PromptMark::of(flags).map(move |mark| (row, mark)))
             .collect()
+    }
+
+    /// Yields the images that the child placed, oldest first.
+    ///
+    /// An image goes when its line does, when its row is erased as a whole, with the screen that it is on, at a reset, at any
+    /// resize, and when later images need its room. It stays in its line while the whole screen scrolls; where rows move in
+    /// another way, it does not follow. A frame that is held back does not hold back its images.
+    pub fn images(&self) -> impl Iterator<Item = &Image> {
+        // Those of lines that the scrollback has dropped since the last image came.
+        let oldest = self.state.history.numbers().start;
+        self.state.images.iter().filter(move |image| image.alternate || image.line >= oldest)
     }
 
     /// Returns true if the bytes so far end within a sequence or a character, so that more are likely to follow at
@@ -158,6 +174,7 @@ impl Emulator {
     pub fn set_colors(&mut self, colors: Colors) {
         let turned = colors.is_dark() != self.state.options.colors.is_dark();
         self.state.options.colors = colors;
+        // Programs choose their colours for a light or a dark background, so a change within either is none to them.
         if turned && self.state.on(Mode::ColorScheme) {
             self.state.color_scheme();
         }
@@ -202,6 +219,7 @@ impl Emulator {
         if generation >= now {
             return Damage::None;
         }
+        // Reverse video, colours, the other screen: every row looks different without any cell having changed.
         if self.state.all_changed_at > generation.0 {
             return Damage::Full;
         }
@@ -222,6 +240,7 @@ impl Emulator {
         let mut lines = Vec::new();
         let (state, cols) = (&self.state, self.state.cols());
         let looks = Looks { styles: &state.styles, links: &state.links };
+        // An empty or inverted range is no error: numbers may have moved on since the caller read them.
         let count = range.end.saturating_sub(range.start);
         state.history.for_each_row(range.start, count, |clusters, cells, wrapped| {
             lines.push(snapshot::line(cells, wrapped, cols, looks, clusters));
@@ -249,6 +268,7 @@ impl Emulator {
             None => (&self.state.grid, self.state.view()),
         };
         let (state, [main, alternate]) = (&self.state, &mut self.lines);
+        // The grids number their storage alike, so each screen has lines of its own.
         let cache = if view.alternate { alternate } else { main };
         let lines = (0..grid.rows()).map(|row| {
             cache.line(grid.storage(row), grid.slot(row).changed_at, || render_row(state, grid, row))
@@ -286,6 +306,7 @@ fn cursor(view: &View) -> Cursor {
     let mut cursor = Cursor::at(view.row as u16, view.col as u16);
     cursor.hidden = view.hidden;
     cursor.blink = view.blink;
+    // DECSCUSR: odd numbers blink, which the mode tells as well.
     cursor.shape = match view.cursor_style {
         3 | 4 => CursorShape::Underline,
         5 | 6 => CursorShape::Bar,
@@ -302,6 +323,7 @@ impl Terminal for Emulator {
     fn resize(&mut self, size: Size) {
         let size = bounded(size);
         for cache in &mut self.lines {
+            // Storage has other rows now.
             cache.clear();
         }
         self.state.resize(usize::from(size.cols()), usize::from(size.rows()));
@@ -310,6 +332,7 @@ impl Terminal for Emulator {
 
     fn snapshot(&mut self) -> Arc<Snapshot> {
         let generation = self.generation();
+        // The same allocation, so that a reader who asks often pays for a comparison of pointers.
         if let Some(last) = &self.last
             && last.generation == generation
         {

@@ -5,6 +5,8 @@ use crate::cells::grid::Slot;
 /// Something that happened that is no part of the screen. Texts come from the child: bounded, without control
 /// characters, and as trustworthy as it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Event {
     /// BEL.
@@ -41,6 +43,8 @@ pub enum Event {
     /// The child set or reset colours (OSC 4, 10 to 12 and others); read those that are shown in
     /// [`Snapshot::palette`](crate::Snapshot::palette).
     Palette,
+    /// The child placed an image: its [`id`](crate::Image::id) in [`Emulator::images`](crate::Emulator::images).
+    Image(u64),
     /// The child asked for another size and got it.
     Resized,
     /// The terminal was reset (RIS).
@@ -50,6 +54,7 @@ pub enum Event {
 impl Event {
     /// The bytes of its texts.
     pub(crate) fn bytes(&self) -> usize {
+        // Only texts can be large. The number of events is bounded by itself.
         match self {
             Self::WorkingDirectory(text) | Self::Clipboard { text, .. } => text.len(),
             Self::Notification { title, body } => title.len() + body.len(),
@@ -60,6 +65,8 @@ impl Event {
 
 /// The part of a dialogue with a shell that begins at a mark.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum PromptMark {
     /// A prompt begins here.

@@ -1,7 +1,9 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "json")]
 pub mod asciicast;
+#[cfg(feature = "json")]
 pub mod buffer;
 mod cells;
 mod color;
@@ -10,16 +12,20 @@ mod damage;
 mod draw;
 mod emulator;
 mod event;
+mod image;
 pub mod input;
 mod options;
 pub mod parser;
 pub mod plain;
 mod state;
+#[cfg(feature = "wire")]
+pub mod wire;
 
 pub use damage::Damage;
 pub use draw::diff;
 pub use emulator::Emulator;
 pub use event::{Event, PromptMark};
+pub use image::{Image, ImageProtocol};
 pub use options::{Colors, Identity, Options};
 pub use watchfire_core::terminal::text;
 pub use watchfire_core::terminal::{

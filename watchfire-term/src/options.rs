@@ -24,6 +24,11 @@ pub struct Options {
     /// True if graphemes take one place of the width that they are drawn with (mode 2027) from the start. Default:
     /// false, the child may ask for it.
     pub graphemes: bool,
+    /// True if the selector U+FE0F makes a character with an emoji form, such as ⚠, two columns wide also outside of mode
+    /// 2027. Default: true, as agents and most terminals reckon; xterm leaves it one column.
+    pub emoji_presentation: bool,
+    /// Bytes of images retained; 4 MiB. Without any, images are swallowed. See [`Image`](crate::Image).
+    pub image_bytes: usize,
     /// The terminal's identity in answers to queries.
     pub identity: Identity,
     /// The colours it says it has.
@@ -40,8 +45,12 @@ impl Default for Options {
             c1_controls: false,
             clipboard: false,
             child_resize: false,
+            // Alacritty has the same: longer than any frame takes, shorter than a person takes for a
+            // hang.
             sync_timeout: Duration::from_millis(150),
             graphemes: false,
+            emoji_presentation: true,
+            image_bytes: 4 << 20,
             identity: Identity::default(),
             colors: Colors::default(),
             cell_pixels: (8, 16),
@@ -89,6 +98,20 @@ impl Options {
     #[must_use]
     pub fn with_graphemes(mut self, on: bool) -> Self {
         self.graphemes = on;
+        self
+    }
+
+    /// Gives emoji by selector two columns, or leaves them one.
+    #[must_use]
+    pub fn with_emoji_presentation(mut self, on: bool) -> Self {
+        self.emoji_presentation = on;
+        self
+    }
+
+    /// Retains images of so many bytes together.
+    #[must_use]
+    pub fn with_images(mut self, bytes: usize) -> Self {
+        self.image_bytes = bytes;
         self
     }
 

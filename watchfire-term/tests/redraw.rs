@@ -4,7 +4,7 @@ mod pieces;
 
 use pieces::piece;
 use proptest::prelude::*;
-use watchfire_term::{Cell, Emulator, Size, Snapshot, Terminal, diff};
+use watchfire_term::{Cell, Emulator, Options, Size, Snapshot, Terminal, diff};
 
 const SIZE: Size = Size::new(13, 6);
 
@@ -15,6 +15,17 @@ fn cases() -> u32 {
 /// As narrow and low as can be, too.
 fn size() -> impl Strategy<Value = Size> {
     prop_oneof![2 => Just(SIZE), 1 => (1_u16..6, 1_u16..4).prop_map(|(cols, rows)| Size::new(cols, rows))]
+}
+
+/// Every option that changes what bytes do to the picture. The two terminals of a redraw need not agree on any.
+fn options() -> impl Strategy<Value = Options> {
+    any::<[bool; 4]>().prop_map(|[graphemes, emoji, c1, resize]| {
+        Options::default()
+            .with_graphemes(graphemes)
+            .with_emoji_presentation(emoji)
+            .with_c1_controls(c1)
+            .with_child_resize(resize)
+    })
 }
 
 /// The cell that begins at each place of the screen.
@@ -74,6 +85,41 @@ fn odd_states_are_redrawn() {
     }
 }
 
+/// Widths that options and modes decide are the same at a receiver with any options, whether painted or redrawn.
+#[test]
+fn widths_of_graphemes_are_redrawn_for_any_receiver() {
+    let all = || {
+        (0..4).map(|bits| {
+            Options::default().with_graphemes(bits & 1 != 0).with_emoji_presentation(bits & 2 != 0)
+        })
+    };
+    for own in all() {
+        for input in [
+            "❤\u{fe0f}x",
+            "ab⚠\u{fe0f}\u{1161}🇩🇪x",
+            "\x1b[?2027habc🇩🇪\x1b[?2027ldef",
+            "\x1b[?2027h\x1b[?7labcde\x1b[1;6H🇩🇪\x1b[?2027l\x1b[1;1H\x1b[2P\x1b[1;5Hxy",
+        ] {
+            let mut terminal = Emulator::with_options(Size::new(6, 3), own.clone());
+            terminal.process(input.as_bytes());
+            terminal.resize(Size::new(10, 3));
+            let now = terminal.snapshot();
+            for others in all() {
+                let mut other = Emulator::with_options(Size::new(10, 3), others.clone());
+                other.process(&terminal.redraw());
+                assert_eq!(other.snapshot().lines, now.lines, "{input:?} from {own:?} to {others:?}");
+                other.process(diff::paint(&now).as_bytes());
+                assert_eq!(other.snapshot().text(), now.text(), "{input:?} painted for {others:?}");
+                let widths = |snapshot: &Snapshot| {
+                    let cells = snapshot.lines[0].cells().map(|cell| cell.width);
+                    cells.collect::<Vec<_>>()
+                };
+                assert_eq!(widths(&other.snapshot()), widths(&now), "{input:?} painted for {others:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_moved_and_what_stayed_is_not_painted_again() {
     let size = Size::new(120, 40);
@@ -110,9 +156,10 @@ proptest! {
 
     #[test]
     fn a_redrawn_terminal_is_the_same(
-        before in size(), size in size(), pieces in prop::collection::vec(piece(), 1..25), resized in 0_usize..25
+        before in size(), size in size(), pieces in prop::collection::vec(piece(), 1..25), resized in 0_usize..25,
+        own in options(), others in options(),
     ) {
-        let mut terminal = Emulator::new(before);
+        let mut terminal = Emulator::with_options(before, own.clone());
         let (first, rest) = pieces.split_at(resized.min(pieces.len()));
         terminal.process(first.concat().as_bytes());
         terminal.resize(size);
@@ -120,10 +167,14 @@ proptest! {
         terminal.process((rest.concat() + "\x1b\\").as_bytes());
         let bytes = format!("{before:?} {} then {}", first.concat(), rest.concat());
         let redrawn = terminal.redraw();
-        let mut other = Emulator::new(size);
+        // Answers so far are the child's already.
+        terminal.take_replies();
+        let size = terminal.size();
+        let mut other = Emulator::with_options(size, others.clone());
         other.process(&redrawn);
         let (a, b) = (terminal.snapshot(), other.snapshot());
-        let shown = format!("{size:?} {} -> {}", bytes.escape_debug(), redrawn.escape_ascii());
+        let bytes = bytes.escape_debug();
+        let shown = format!("{size:?} {bytes} -> {} from {own:?} to {others:?}", redrawn.escape_ascii());
         prop_assert_eq!(&a.lines, &b.lines, "{}", shown);
         prop_assert_eq!(a.cursor, b.cursor, "{}", shown);
         prop_assert_eq!(a.modes, b.modes);

@@ -31,6 +31,10 @@ pub trait Core {
     fn text(&mut self) -> Option<String> {
         None
     }
+    /// The base characters of each row of the screen, a wide one once.
+    fn rows(&mut self) -> Option<Vec<String>> {
+        None
+    }
     /// The state as ANSI.
     fn ansi(&mut self) -> Option<usize> {
         None
@@ -42,23 +46,28 @@ pub trait Core {
 }
 
 pub fn make(name: &str) -> Box<dyn Core> {
+    sized(name, COLS, ROWS)
+}
+
+/// An emulator of another size.
+pub fn sized(name: &str, cols: usize, rows: usize) -> Box<dyn Core> {
     match name {
-        "rio-vt" => Box::new(Rio::new()),
-        "alacritty_terminal" => Box::new(Alacritty::new()),
-        "vt100" => Box::new(vt100::Parser::new(size(ROWS), size(COLS), LINES)),
-        "avt" => Box::new(Avt::new()),
-        "justerm-core" => Box::new(justerm_core::Engine::with_scrollback(COLS, ROWS, LINES)),
-        "nativelite-vterm" => Box::new(vterm::Term::with_history(ROWS, COLS, LINES)),
-        "tattoy-wezterm-term" => Box::new(Wezterm::new()),
-        _ => Box::new(Ours::new()),
+        "rio-vt" => Box::new(Rio::new(cols, rows)),
+        "alacritty_terminal" => Box::new(Alacritty::new(cols, rows)),
+        "vt100" => Box::new(vt100::Parser::new(size(rows), size(cols), LINES)),
+        "avt" => Box::new(Avt::new(cols, rows)),
+        "justerm-core" => Box::new(justerm_core::Engine::with_scrollback(cols, rows, LINES)),
+        "nativelite-vterm" => Box::new(vterm::Term::with_history(rows, cols, LINES)),
+        "tattoy-wezterm-term" => Box::new(Wezterm::new(cols, rows)),
+        _ => Box::new(Ours::new(cols, rows)),
     }
 }
 
 struct Ours(watchfire_term::Emulator);
 
 impl Ours {
-    fn new() -> Self {
-        Self(watchfire_term::Emulator::new(watchfire_term::Size::new(COLS as u16, ROWS as u16)))
+    fn new(cols: usize, rows: usize) -> Self {
+        Self(watchfire_term::Emulator::new(watchfire_term::Size::new(cols as u16, rows as u16)))
     }
 }
 
@@ -74,6 +83,10 @@ impl Core for Ours {
     fn text(&mut self) -> Option<String> {
         Some(self.0.contents())
     }
+    fn rows(&mut self) -> Option<Vec<String>> {
+        use watchfire_term::Terminal as _;
+        Some(self.0.snapshot().lines.iter().map(|line| line.text().to_owned()).collect())
+    }
     fn ansi(&mut self) -> Option<usize> {
         Some(self.0.redraw().len())
     }
@@ -88,9 +101,9 @@ struct Rio {
 }
 
 impl Rio {
-    fn new() -> Self {
+    fn new(cols: usize, rows: usize) -> Self {
         use rio_vt::crosswords::{Crosswords, CrosswordsSize};
-        let size = CrosswordsSize::new(COLS, ROWS);
+        let size = CrosswordsSize::new(cols, rows);
         let shape = rio_vt::ansi::CursorShape::Block;
         let id = rio_vt::event::WindowId::from(0);
         Self {
@@ -119,6 +132,14 @@ impl Core for Rio {
         }
         Some(text)
     }
+    fn rows(&mut self) -> Option<Vec<String>> {
+        let cols = self.term.columns();
+        let row = |row: &rio_vt::crosswords::grid::row::Row<rio_vt::crosswords::square::Square>| {
+            let cells = (0..cols).map(|col| row[rio_vt::crosswords::pos::Column(col)]);
+            cells.filter(|cell| !cell.is_spacer() && !cell.is_leading_spacer()).map(|cell| cell.c()).collect()
+        };
+        Some(self.term.visible_rows().iter().map(row).collect())
+    }
 }
 
 struct Alacritty {
@@ -141,10 +162,10 @@ impl alacritty_terminal::grid::Dimensions for Shape {
 }
 
 impl Alacritty {
-    fn new() -> Self {
+    fn new(cols: usize, rows: usize) -> Self {
         let config = alacritty_terminal::term::Config { scrolling_history: LINES, ..Default::default() };
         Self {
-            term: alacritty_terminal::Term::new(config, &Shape(COLS, ROWS), alacritty_terminal::event::VoidListener),
+            term: alacritty_terminal::Term::new(config, &Shape(cols, rows), alacritty_terminal::event::VoidListener),
             parser: Default::default(),
         }
     }
@@ -167,6 +188,17 @@ impl Core for Alacritty {
     fn text(&mut self) -> Option<String> {
         Some(self.between(0, ROWS as i32 - 1))
     }
+    fn rows(&mut self) -> Option<Vec<String>> {
+        use alacritty_terminal::grid::Dimensions as _;
+        use alacritty_terminal::index::{Column, Line};
+        use alacritty_terminal::term::cell::Flags;
+        let spacers = Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER;
+        let row = |row: i32| {
+            let cells = (0..self.term.columns()).map(|col| &self.term.grid()[Line(row)][Column(col)]);
+            cells.filter(|cell| !cell.flags.intersects(spacers)).map(|cell| cell.c).collect()
+        };
+        Some((0..self.term.screen_lines() as i32).map(row).collect())
+    }
     fn history(&mut self) -> Option<usize> {
         let lines = alacritty_terminal::grid::Dimensions::history_size(self.term.grid());
         Some(self.between(-(lines as i32), -1).len())
@@ -180,6 +212,9 @@ impl Core for vt100::Parser {
     fn text(&mut self) -> Option<String> {
         Some(self.screen().contents())
     }
+    fn rows(&mut self) -> Option<Vec<String>> {
+        Some(self.screen().rows(0, u16::MAX).collect())
+    }
     fn ansi(&mut self) -> Option<usize> {
         Some(self.screen().state_formatted().len())
     }
@@ -192,8 +227,8 @@ struct Avt {
 }
 
 impl Avt {
-    fn new() -> Self {
-        Self { term: avt::Terminal::with_scrollback(COLS, ROWS, Some(LINES)).expect("a size"), rest: Vec::new() }
+    fn new(cols: usize, rows: usize) -> Self {
+        Self { term: avt::Terminal::with_scrollback(cols, rows, Some(LINES)).expect("a size"), rest: Vec::new() }
     }
 }
 
@@ -214,6 +249,9 @@ impl Core for Avt {
     fn text(&mut self) -> Option<String> {
         Some(self.term.screen().visible_lines().map(|line| line.text()).collect::<Vec<_>>().join("\n"))
     }
+    fn rows(&mut self) -> Option<Vec<String>> {
+        Some(self.term.screen().visible_lines().map(|line| line.text()).collect())
+    }
     fn ansi(&mut self) -> Option<usize> {
         Some(self.term.dump().len())
     }
@@ -224,6 +262,13 @@ impl Core for Avt {
 }
 
 impl Core for justerm_core::Engine {
+    fn rows(&mut self) -> Option<Vec<String>> {
+        let row = |row| {
+            let cells = self.grid().row(row).iter().filter(|cell| !cell.is_spacer());
+            cells.map(|cell| cell.c()).collect()
+        };
+        Some((0..self.grid().rows()).map(row).collect())
+    }
     fn feed(&mut self, bytes: &[u8]) {
         justerm_core::Engine::feed(self, bytes);
     }
@@ -261,13 +306,18 @@ impl Wezterm {
     fn size(cols: usize, rows: usize) -> tattoy_wezterm_term::TerminalSize {
         tattoy_wezterm_term::TerminalSize { rows, cols, pixel_width: 0, pixel_height: 0, dpi: 0 }
     }
-    fn new() -> Self {
+    fn new(cols: usize, rows: usize) -> Self {
         let sink = Box::new(std::io::sink());
-        Self(tattoy_wezterm_term::Terminal::new(Self::size(COLS, ROWS), Arc::new(WezConfig), "bench", "0", sink))
+        Self(tattoy_wezterm_term::Terminal::new(Self::size(cols, rows), Arc::new(WezConfig), "bench", "0", sink))
     }
 }
 
 impl Core for Wezterm {
+    fn rows(&mut self) -> Option<Vec<String>> {
+        let screen = self.0.screen();
+        let lines = screen.lines_in_phys_range(screen.phys_range(&(0..screen.physical_rows as i64)));
+        Some(lines.iter().map(|line| line.as_str().into_owned()).collect())
+    }
     fn feed(&mut self, bytes: &[u8]) {
         self.0.advance_bytes(bytes);
     }

@@ -1,5 +1,6 @@
 //! Terminal emulators side by side, in one process, interleaved.
 
+mod conformance;
 mod cores;
 mod memory;
 mod streams;
@@ -7,23 +8,7 @@ mod timing;
 
 use serde_json::{Value, json};
 
-const HELP: &str = "usage: terminal [--json] [--quick] [--core NAME]... [--stream NAME]... [--only streams|memory|resize|snapshot]";
-
-/// What is not built here, with what was measured once, as ratios to alacritty_terminal.
-const NOT_BUILT: (&str, &str, [(&str, f64); 8]) = (
-    "libghostty-vt",
-    "needs Zig and a network to build; byte limit, ratio to alacritty_terminal 0.26",
-    [
-        ("ascii_source", 5.16),
-        ("cjk", 4.97),
-        ("two_byte", 4.55),
-        ("unicode", 4.61),
-        ("light_cells", 9.39),
-        ("dense_cells", 0.72),
-        ("truecolor", 0.64),
-        ("emoji_mixed", 0.69),
-    ],
-);
+const HELP: &str = "usage: terminal [--json] [--quick] [--core NAME]... [--stream NAME]... [--only streams|memory|resize|snapshot|conformance]";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +41,7 @@ fn main() {
         ("resize", timing::resize),
         ("snapshot", timing::snapshot),
         ("memory", |names, _| memory::table(names)),
+        ("conformance", |names, _| conformance::table(names)),
     ] {
         if wanted(part) {
             let rows = run(&names, &options);
@@ -65,14 +51,8 @@ fn main() {
             result.insert(part.into(), json!(rows));
         }
     }
-    let (name, why, ratios) = NOT_BUILT;
     if json {
-        let ratios: serde_json::Map<_, _> = ratios.iter().map(|(stream, ratio)| ((*stream).into(), json!(ratio))).collect();
-        result.insert("not_built".into(), json!([{ "name": name, "why": why, "ratios": ratios }]));
         println!("{}", Value::Object(result));
-    } else {
-        let ratios: Vec<_> = ratios.iter().map(|(stream, ratio)| format!("{stream} {ratio}")).collect();
-        println!("\nnot built: {name} ({why}): {}", ratios.join(", "));
     }
 }
 
@@ -93,7 +73,7 @@ fn print_table(part: &str, names: &[&str], rows: &[Value]) {
             match values[*name].as_f64() {
                 Some(value) => {
                     // How many times better ours is.
-                    let better = ours.map(|ours| if unit == "mb_s" { ours / value } else { value / ours });
+                    let better = ours.map(|ours| if matches!(&**unit, "mb_s" | "passed") { ours / value } else { value / ours });
                     if let Some(better) = better.filter(|better| better.is_finite() && *better > 0.0) {
                         products[index].0 += better.ln();
                         products[index].1 += 1;

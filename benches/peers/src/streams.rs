@@ -1,50 +1,100 @@
 //! What the emulators are fed.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::cores::{COLS, ROWS};
 
 /// Each stream is about so long.
 const LENGTH: usize = 2 << 20;
 
-/// The names and bytes of all streams.
+/// The names and bytes of all streams: made here, real ones of this repository, recorded agents, and vtebench's if it is there.
+///
+/// A stream is what its name says and nothing else: a few characters beyond ASCII in a text turn a fast path into a slow
+/// one, and the ratio then tells of those few.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let mut streams: Vec<(String, Vec<u8>)> = [
-        ("alt_random", repeat(alt_random)),
-        ("ascii_source", repeat(|_| include_str!("streams.rs").replace('\n', "\r\n"))),
+        ("random_places", repeat(random_places)),
+        ("ascii_prose", repeat(|n| text(n, "The quick brown fox jumps over the lazy dog, and then it sleeps for an hour. "))),
         ("cargo_log", repeat(cargo_log)),
         ("cjk", repeat(|n| text(n, "漢字仮名交じり文は日本語の標準的な書き方である。中文繁體한국어"))),
-        ("cursor_motion", repeat(cursor_motion)),
-        ("dense_cells", repeat(dense_cells)),
-        ("emoji_mixed", repeat(|n| text(n, "build ok ✅ \u{1f680} deploy \u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} \u{2764}\u{fe0f} 👍🏽 done 🇩🇪 "))),
-        ("light_cells", repeat(light_cells)),
-        ("medium_cells", repeat(medium_cells)),
-        ("scrolling", repeat(|_| "y\r\n".repeat(2_000))),
-        ("scrolling_fullscreen", repeat(|n| format!("{}\r\n", letter(n).to_string().repeat(COLS)))),
-        ("scrolling_top_region", region(1, ROWS / 2)),
-        ("scrolling_bottom_region", region(ROWS / 2, ROWS)),
-        ("sync_medium_cells", repeat(|n| format!("\x1b[?2026h{}\x1b[?2026l", medium_cells(n)))),
-        ("truecolor", repeat(truecolor)),
-        ("two_byte", repeat(|n| text(n, "Съешь же ещё этих мягких французских булок, да выпей чаю. Ελληνικά àéîõü "))),
-        ("unicode", repeat(|n| text(n, "naïve café — “quotes” ▐█▌ ├──┤ π≈3.14 漢字 Привет → ✓ plain ascii in between "))),
-        ("tui_vim", repeat(vim)),
-        ("tui_htop", repeat(htop)),
+        ("cjk_with_ascii", repeat(|n| text(n, "構築: cargo build は 42 個のクレートを作成しました。编译完成, 0 warnings (release). "))),
+        ("cjk_with_emoji", repeat(|n| text(n, "漢字✅仮名🚀交じり文\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}中文⚠\u{fe0f}繁體한국어👍🏽"))),
+        ("emoji_with_prose", repeat(|n| text(n, "build ok ✅ \u{1f680} deploy \u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467} \u{2764}\u{fe0f} 👍🏽 done 🇩🇪 "))),
+        ("cyrillic_and_greek", repeat(|n| text(n, "Съешь же ещё этих мягких французских булок, да выпей чаю. Ελληνικά àéîõü "))),
+        ("short_words_of_two_bytes", repeat(|n| text(n, "я и ты, мы не он. да? но: αν τι θα να "))),
+        ("scripts_with_ascii", repeat(|n| text(n, "naïve café — “quotes” ▐█▌ ├──┤ π≈3.14 漢字 Привет → ✓ plain ascii in between "))),
+        ("cursor_jumps", repeat(cursor_jumps)),
+        ("one_letter_screens", repeat(one_letter_screens)),
+        ("eight_cells_a_colour", repeat(eight_cells_a_colour)),
+        ("eight_cells_in_frames", repeat(|n| format!("\x1b[?2026h{}\x1b[?2026l", eight_cells_a_colour(n)))),
+        ("every_cell_a_style", repeat(every_cell_a_style)),
+        ("every_cell_truecolor", repeat(every_cell_truecolor)),
+        ("short_lines", repeat(|_| "y\r\n".repeat(2_000))),
+        ("full_lines", repeat(|n| format!("{}\r\n", letter(n).to_string().repeat(COLS)))),
+        ("upper_margins", region(1, ROWS / 2)),
+        ("lower_margins", region(ROWS / 2, ROWS)),
+        ("like_vim", repeat(like_vim)),
+        ("like_htop", repeat(like_htop)),
+        ("real_source_ascii", repeat(|_| include_str!("../../../watchfire-term/src/cells/grid.rs").replace('\n', "\r\n"))),
+        ("real_source_with_symbols", repeat(|_| include_str!("streams.rs").replace('\n', "\r\n"))),
     ]
     .into_iter()
     .map(|(name, bytes)| (name.to_owned(), bytes))
     .collect();
+    for (name, bytes) in &streams {
+        assert!(!name.contains("ascii") || name.contains("with") || bytes.is_ascii(), "{name} holds something else");
+    }
     streams.extend(recordings());
+    streams.extend(vtebench());
     streams
 }
 
-/// Recorded agents, if they are here: `$WATCHFIRE_FIXTURES` or `../shared/fixtures` beside the workspace.
-fn recordings() -> Vec<(String, Vec<u8>)> {
-    let root = std::env::var_os("WATCHFIRE_FIXTURES").map_or_else(
+/// The payloads of vtebench under its names, if `$WATCHFIRE_VTEBENCH` is a checkout of it. They are not part of this
+/// repository.
+fn vtebench() -> Vec<(String, Vec<u8>)> {
+    let Some(root) = std::env::var_os("WATCHFIRE_VTEBENCH") else {
+        eprintln!("SKIPPED: no $WATCHFIRE_VTEBENCH");
+        return Vec::new();
+    };
+    let folders = std::fs::read_dir(Path::new(&root).join("benchmarks")).into_iter().flatten().flatten();
+    let mut folders: Vec<_> = folders.map(|entry| entry.path()).filter(|path| path.join("benchmark").is_file()).collect();
+    folders.sort();
+    let output = |folder: &Path, script: &str| {
+        // Its scripts ask the terminal for the size, and `sh` is bash where they were written.
+        let mut command = Command::new("bash");
+        command.arg(folder.join(script)).current_dir(folder).env("TERM", "xterm-256color");
+        let output = command.env("COLUMNS", COLS.to_string()).env("LINES", ROWS.to_string()).output();
+        let bytes = output.map(|output| output.stdout).unwrap_or_default();
+        // What a pseudo-terminal adds.
+        String::from_utf8_lossy(&bytes).replace('\n', "\r\n")
+    };
+    let streams = folders.iter().filter_map(|folder| {
+        let payload = output(folder, "benchmark");
+        if payload.is_empty() {
+            eprintln!("SKIPPED: {} printed nothing", folder.display());
+            return None;
+        }
+        let mut bytes = if folder.join("setup").is_file() { output(folder, "setup").into_bytes() } else { Vec::new() };
+        bytes.extend(payload.repeat((LENGTH / payload.len()).max(1)).into_bytes());
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        Some((format!("vtebench_{name}"), bytes))
+    });
+    streams.collect()
+}
+
+/// Other projects' test data: `$WATCHFIRE_FIXTURES` or `../shared/fixtures` beside the workspace.
+pub fn fixtures() -> PathBuf {
+    std::env::var_os("WATCHFIRE_FIXTURES").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures"),
         Into::into,
-    );
-    let folder = root.join("recordings");
+    )
+}
+
+/// Recorded agents, if they are here.
+fn recordings() -> Vec<(String, Vec<u8>)> {
+    let folder = fixtures().join("recordings");
     ["claude-long", "codex-long", "gemini-typed", "opencode-long", "copilot-long"]
         .into_iter()
         .filter_map(|agent| {
@@ -87,7 +137,7 @@ fn text(n: usize, sample: &str) -> String {
     line
 }
 
-fn alt_random(n: usize) -> String {
+fn random_places(n: usize) -> String {
     let mut out = String::from("\x1b[?1049h");
     for i in 0..500 {
         let r = random(n * 500 + i);
@@ -100,7 +150,7 @@ fn cargo_log(n: usize) -> String {
     format!("\x1b[0m\x1b[1m\x1b[32m   Compiling\x1b[0m crate-number-{n} v0.{}.{} (/home/user/project)\r\n", n % 40, n % 9)
 }
 
-fn cursor_motion(n: usize) -> String {
+fn cursor_jumps(n: usize) -> String {
     let mut out = String::new();
     for row in 1..=ROWS {
         for col in (1..=COLS).step_by(4) {
@@ -110,7 +160,7 @@ fn cursor_motion(n: usize) -> String {
     out
 }
 
-fn dense_cells(n: usize) -> String {
+fn every_cell_a_style(n: usize) -> String {
     let mut out = String::from("\x1b[H");
     for i in 0..ROWS * COLS {
         let r = n + i;
@@ -119,11 +169,11 @@ fn dense_cells(n: usize) -> String {
     out
 }
 
-fn light_cells(n: usize) -> String {
+fn one_letter_screens(n: usize) -> String {
     format!("\x1b[H{}", letter(n).to_string().repeat(ROWS * COLS))
 }
 
-fn medium_cells(n: usize) -> String {
+fn eight_cells_a_colour(n: usize) -> String {
     let mut out = String::from("\x1b[H");
     for i in 0..ROWS * COLS / 8 {
         let r = random(n + i);
@@ -139,7 +189,7 @@ fn region(top: usize, bottom: usize) -> Vec<u8> {
     bytes
 }
 
-fn truecolor(n: usize) -> String {
+fn every_cell_truecolor(n: usize) -> String {
     let mut out = String::from("\x1b[H");
     for i in 0..ROWS * COLS {
         let r = n * 3 + i;
@@ -148,7 +198,7 @@ fn truecolor(n: usize) -> String {
     out
 }
 
-fn vim(n: usize) -> String {
+fn like_vim(n: usize) -> String {
     let mut out = String::from("\x1b[?25l\x1b[H");
     for row in 1..ROWS {
         let _ = write!(
@@ -160,7 +210,7 @@ fn vim(n: usize) -> String {
     out + "\x1b[40;1H\x1b[7m NORMAL \x1b[m\x1b[?25h"
 }
 
-fn htop(n: usize) -> String {
+fn like_htop(n: usize) -> String {
     let mut out = String::from("\x1b[H");
     for row in 0..ROWS {
         let r = random(n * ROWS + row);

@@ -124,7 +124,7 @@ pub fn snapshot(names: &[&'static str], options: &Options) -> Vec<Value> {
     let rounds = if options.quick { 50 } else { 500 };
     let mut rows = Vec::new();
     for (stream, bytes) in streams::all() {
-        if !["cargo_log", "tui_vim", "tui_opencode", "dense_cells"].contains(&&*stream) {
+        if !["cargo_log", "like_vim", "tui_opencode", "every_cell_a_style"].contains(&&*stream) {
             continue;
         }
         let painting = painting(&bytes);

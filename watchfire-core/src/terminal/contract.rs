@@ -85,4 +85,5 @@ pub trait Terminal: Debug + Send + 'static {
 
 /// Number of a state of a screen, higher for later ones. Comparable only within one terminal.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Generation(pub u64);

@@ -2,6 +2,7 @@
 
 /// Hyperlink of a run of cells (OSC 8). Both texts come from the child and are as trustworthy as it is.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Hyperlink {
     /// Identifier that joins separate runs into one link; empty if the child gave none.

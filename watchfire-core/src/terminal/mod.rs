@@ -10,6 +10,8 @@ mod palette;
 mod plain;
 mod screen;
 mod scrolled;
+#[cfg(feature = "serde")]
+mod serial;
 pub mod text;
 
 pub use contract::{Generation, Terminal};

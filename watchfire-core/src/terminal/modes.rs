@@ -26,6 +26,19 @@ impl Modes {
     /// The mouse is reported in the SGR encoding (DEC 1006).
     pub const MOUSE_SGR: Self = Self(512);
 
+    /// Creates a set from its bits. Unknown bits are dropped.
+    #[must_use]
+    pub const fn from_bits(bits: u16) -> Self {
+        // The constants above use ten bits.
+        Self(bits & 0x3ff)
+    }
+
+    /// Returns the bits of the set.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
     /// Returns true if all modes of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

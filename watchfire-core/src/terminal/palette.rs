@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 /// Colours that the child set, as red, green and blue. Colours that are not here are the viewer's own.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Palette {
     /// Values of [`Color::Indexed`](super::Color::Indexed) (OSC 4).

@@ -1,5 +1,6 @@
 //! Content of a screen: lines of styled runs, with cells as a view.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,6 +8,11 @@ use super::{Generation, Hyperlink, Modes, Palette};
 
 /// Size of a screen in character cells. Neither dimension is ever zero.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "super::serial::SizeData")
+)]
 pub struct Size {
     cols: u16,
     rows: u16,
@@ -41,6 +47,11 @@ impl Default for Size {
 
 /// State of a screen at one moment: immutable and cheap to share.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "super::serial::SnapshotData")
+)]
 #[non_exhaustive]
 pub struct Snapshot {
     /// Size of the screen.
@@ -92,6 +103,28 @@ impl Snapshot {
         text
     }
 
+    /// Returns the number of rows by which the picture moved up since `before`, negative for down, or 0 if a move explains
+    /// no more rows than none.
+    #[must_use]
+    pub fn moved_since(&self, before: &Self) -> isize {
+        let rows = before.lines.len();
+        // Lines are shared between snapshots, also after they scrolled, so that pointers suffice. Each shared line votes
+        // for the distance that it moved.
+        let places: HashMap<_, _> =
+            before.lines.iter().zip(0..).map(|(line, row)| (Arc::as_ptr(line), row)).collect();
+        let mut votes = vec![0_usize; rows + self.lines.len() + 1];
+        for (row, line) in self.lines.iter().enumerate() {
+            let place = places.get(&Arc::as_ptr(line)).map(|old: &usize| old + self.lines.len() - row);
+            if let Some(vote) = place.and_then(|place| votes.get_mut(place)) {
+                *vote += 1;
+            }
+        }
+        let stay = votes.get(self.lines.len()).copied().unwrap_or_default();
+        let most = votes.iter().enumerate().max_by_key(|(_, count)| **count);
+        most.filter(|(_, count)| **count > stay)
+            .map_or(0, |(place, _)| place as isize - self.lines.len() as isize)
+    }
+
     /// Returns the text of one row without trailing blanks; empty if there is no such row.
     #[must_use]
     pub fn row_text(&self, row: u16) -> &str {
@@ -103,6 +136,11 @@ impl Snapshot {
 ///
 /// Cells right of the last run are blank in the default style.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(try_from = "super::serial::LineData")
+)]
 pub struct Line {
     text: Box<str>,
     runs: Box<[Run]>,
@@ -168,6 +206,12 @@ impl Line {
         })
     }
 
+    /// Returns the links that the runs refer to by number: link 1 is the first.
+    #[must_use]
+    pub fn links(&self) -> &[Arc<Hyperlink>] {
+        &self.links
+    }
+
     /// Returns the hyperlink of a run of this line.
     #[must_use]
     pub fn hyperlink(&self, run: &Run) -> Option<&Hyperlink> {
@@ -209,6 +253,7 @@ impl Line {
 
 /// Size in which a line is shown (DECDWL, DECDHL). Of a double line, the left half of the columns is visible.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum LineSize {
     /// Usual width and height.
     #[default]
@@ -223,6 +268,7 @@ pub enum LineSize {
 
 /// Adjacent cells with one style and one link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Run {
     /// Style of the cells.
     pub style: Style,
@@ -238,6 +284,7 @@ pub struct Run {
 
 /// Division of the text of a [`Run`] into cells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum RunKind {
     /// Each character is one column wide.
     Narrow,
@@ -249,6 +296,7 @@ pub enum RunKind {
 
 /// One character cell: a view into a [`Line`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Cell<'a> {
     /// Base character with its combining characters.
     pub text: &'a str,
@@ -262,6 +310,7 @@ pub struct Cell<'a> {
 
 /// Look of a cell.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Style {
     /// Colour of the text.
     pub foreground: Color,
@@ -277,6 +326,7 @@ pub struct Style {
 
 /// Colour as the child named it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Color {
     /// Default colour of the viewer.
     #[default]
@@ -337,6 +387,7 @@ impl Attributes {
 
 /// Kind of underline.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Underline {
     /// No underline.
@@ -356,6 +407,7 @@ pub enum Underline {
 
 /// Place and look of the cursor.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Cursor {
     /// Row, counted from 0 at the top.
@@ -380,6 +432,7 @@ impl Cursor {
 
 /// Shape of a cursor.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum CursorShape {
     /// A filled cell.

@@ -4,6 +4,7 @@ use super::Line;
 
 /// Lines of the scrollback from a number on. See [`Terminal::scrollback_since`](super::Terminal::scrollback_since).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Scrolled {
     /// Number of lines that were asked for and are gone. They came before `lines`.

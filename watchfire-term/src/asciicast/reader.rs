@@ -51,6 +51,7 @@ impl<R: BufRead> Reader<R> {
         };
         let time = time.as_f64().and_then(|time| Duration::try_from_secs_f64(time).ok());
         let time = time.ok_or_else(|| problem("the time must be a number of seconds from 0".into()))?;
+        // Version 3 writes the time since the event before, so that events can be inserted.
         self.at = match self.header.version {
             Version::V2 => time,
             Version::V3 => self.at.saturating_add(time),
@@ -79,6 +80,7 @@ impl<R: BufRead> Iterator for Reader<R> {
             return None;
         }
         let next = self.event().transpose();
+        // Behind a malformed line the next one may be good. A file that cannot be read would fail for ever.
         self.broken = matches!(next, Some(Err(CastError::Io(_))));
         next
     }
@@ -89,6 +91,7 @@ fn next_line(reader: &mut impl BufRead, number: &mut usize) -> Result<Option<Str
     loop {
         let mut bytes = Vec::new();
         *number += 1;
+        // A bound, because a file from elsewhere may have one line of any length.
         if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(None);
         }
@@ -109,6 +112,7 @@ fn header(text: &str) -> Result<Header, String> {
     let term = &value["term"];
     let (version, cols, rows) = match value["version"].as_u64() {
         Some(2) => (Version::V2, &value["width"], &value["height"]),
+        // Version 3 moved the size to where the kind of terminal is.
         Some(3) => (Version::V3, &term["cols"], &term["rows"]),
         _ => return Err("the version must be 2 or 3".into()),
     };

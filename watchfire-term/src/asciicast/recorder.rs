@@ -131,6 +131,7 @@ impl<W: Write> Recorder<W> {
     /// If it cannot be written.
     pub fn finish(mut self) -> Result<W, CastError> {
         for (code, rest) in ['o', 'i'].into_iter().zip(std::mem::take(&mut self.rest)) {
+            // The rest of the character will not come any more.
             if !rest.is_empty() {
                 self.line(self.last, code, "\u{fffd}")?;
             }
@@ -148,6 +149,8 @@ impl<W: Write> Recorder<W> {
         while let Some(chunk) = chunks.next() {
             text.push_str(chunk.valid());
             let invalid = chunk.invalid();
+            // A character that the bytes end in may go on in the next ones. Any other part that is no UTF-8 never
+            // becomes any.
             let incomplete = str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
             if incomplete && chunks.peek().is_none() {
                 *rest = invalid.to_vec();
@@ -159,6 +162,7 @@ impl<W: Write> Recorder<W> {
     }
 
     fn line(&mut self, at: Duration, code: char, data: &str) -> Result<(), CastError> {
+        // A player waits for the difference to the event before, which cannot be negative.
         let at = at.max(self.last);
         let time = match self.version {
             Version::V2 => at,

@@ -23,6 +23,7 @@ impl Replay {
             Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
         };
         let events = events.into_iter().map(|event| {
+            // The limit is for pauses as recorded, before they are played faster.
             let pause = event.at.saturating_sub(last).min(limit);
             last = event.at.max(last);
             now = now.saturating_add(scaled(pause));
@@ -51,6 +52,7 @@ pub fn rechunk(bytes: &[u8], seed: u64) -> impl Iterator<Item = &[u8]> {
         if rest.is_empty() {
             return None;
         }
+        // Xorshift: the same pieces everywhere, without another crate.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -45,6 +45,7 @@ impl Cell {
 
     /// A blank of the same style in its place.
     pub(crate) const fn emptied(self) -> Self {
+        // A space, not nothing: DECRQCRA and selective erase tell cells that were written from those that were not.
         Self(self.0 & !0xffff_ffff | b' ' as u64)
     }
 
@@ -75,6 +76,7 @@ impl Cell {
 
     /// The same with the content of another; it holds a character now.
     pub(crate) const fn with_text(self, other: Self) -> Self {
+        // Flags of the place, such as protection, stay with the place.
         Self(self.0 & !(Self::CONTENT | Self::CLUSTER | Self::FILLER | Self::SPACER) | other.text())
     }
 
@@ -117,12 +119,11 @@ impl Cell {
     }
 }
 
-/// The largest number that fits into a cell's content.
 /// The right half of a wide character among [pairs](Cell::pair).
 pub(crate) const COVERED: u16 = 0xffff;
 /// The character of that number, which is kept as a cluster.
 pub(crate) const NOT_ALONE: char = '\u{ffff}';
-
+/// The largest number that fits into a cell's content.
 pub(crate) const CLUSTER_MAX: u32 = (1 << 21) - 1;
 
 /// The common part of all cells written in one go: style and protection.

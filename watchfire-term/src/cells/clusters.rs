@@ -42,6 +42,7 @@ impl Addition {
 
     /// Returns its slot among recent ones.
     const fn slot(self) -> usize {
+        // The upper seven bits: one of 128 slots.
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57) as usize
     }
 }
@@ -60,6 +61,7 @@ impl Clusters {
             (Some(c), None) if c != NOT_ALONE => Cell::new(u32::from(c), pen),
             (Some(c), _) => match self.number(text) {
                 Some(number) => Cell::new(number, pen).with(Cell::CLUSTER),
+                // No number is free. Rather a replacement than a code that means something else.
                 None if c == NOT_ALONE => Cell::new(u32::from(char::REPLACEMENT_CHARACTER), pen),
                 None => Cell::new(u32::from(c), pen),
             },
@@ -82,12 +84,14 @@ impl Clusters {
         text.push(c);
         let joined = if grapheme && !width::is_one_grapheme(&text) {
             None
+        // Marks without end on one letter would fill memory through a single cell.
         } else if text.len() > LONGEST {
             Some(Joined { cell: Cell::BLANK.with(old.text()), columns: 0 })
         } else {
             let cell = self.cell(&text, Pen::default());
             Some(Joined { cell, columns: width::of_cluster(&text) as u8 })
         };
+        // Finding the edges of graphemes is slow, and a stream has the same few emoji and marks again and again.
         self.recent.resize(RECENT, Default::default());
         if let Some(recent) = self.recent.get_mut(addition.slot()) {
             *recent = (addition, joined);
@@ -135,6 +139,7 @@ impl Clusters {
 
     /// Forgets all clusters that are in none of the cells.
     pub(crate) fn retain(&mut self, cells: impl Iterator<Item = Cell>) {
+        // Answers that name clusters by numbers, which may be given to others now.
         self.recent.clear();
         let mut used = vec![false; self.texts.len()];
         for cell in cells.filter(|cell| cell.has(Cell::CLUSTER)) {

@@ -60,6 +60,7 @@ impl Grid {
             cols,
             cells: vec![Cell::BLANK; cols * rows],
             slots: vec![Slot::default(); rows],
+            // Rows are 65,535 at most, which a size allows.
             order: (0..rows).map(|row| row as u16).collect(),
             ring: 0..rows,
             turned: 0,
@@ -79,6 +80,7 @@ impl Grid {
     #[inline]
     fn slot_of(&self, row: usize) -> usize {
         let (place, len) = (row.wrapping_sub(self.ring.start), self.ring.end.wrapping_sub(self.ring.start));
+        // The most frequent computation of all. Comparisons instead of a remainder, which would be a division.
         let index = if place >= len {
             row
         } else if place + self.turned < len {
@@ -128,6 +130,8 @@ impl Grid {
         let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
         let (start, len) = (index * self.cols, usize::from(slot.len));
         let end = range.end.min(self.cols);
+        // Whoever asks for cells to write is taken to write them: comparing contents would cost more than painting a
+        // row again.
         slot.changed_at = stamp;
         if len < end {
             slot.len = end as u16;
@@ -150,6 +154,7 @@ impl Grid {
     pub(crate) fn split(&mut self, row: usize, col: usize, stamp: u64) {
         if self.slot(row).flags & Slot::WIDE != 0 && col > 0 && self.cell(row, col).has(Cell::SPACER) {
             for cell in self.cells_mut(row, col - 1..col + 1, stamp) {
+                // Both halves become spaces in their style, as in xterm: a character is never shown by half.
                 *cell = cell.emptied();
             }
         }
@@ -165,6 +170,7 @@ impl Grid {
         self.split(row, range.end, stamp);
         let Some(slot) = self.slot_mut(row) else { return };
         slot.changed_at = stamp;
+        // Blanks up to the end are no cells at all: the row becomes shorter.
         if cell == Cell::BLANK && range.end >= usize::from(slot.len) {
             slot.len = slot.len.min(range.start as u16);
             return;
@@ -196,6 +202,7 @@ impl Grid {
         let index = self.order.get(range.start + self.turned).map_or(usize::MAX, |slot| usize::from(*slot));
         let Some(slot) = self.slots.get_mut(index) else { return };
         let start = index * self.cols;
+        // Before the row is cleared: the scrollback takes it from here, without a copy between.
         see(*slot, self.cells.get(start..start + usize::from(slot.len)).unwrap_or(&[]));
         *slot = Slot { changed_at: stamp, ..Slot::default() };
         let len = range.end.wrapping_sub(range.start);
@@ -212,6 +219,7 @@ impl Grid {
 
     /// Moves the rows `range` up by `count`; blank ones come in below.
     pub(crate) fn scroll_up(&mut self, range: Range<usize>, count: usize, blank: Cell, stamp: u64) {
+        // `CSI 65535 S` is as much as the whole region.
         let count = count.min(range.len());
         self.rotate(&range, count);
         self.unwrap_around(&range, range.end - count, stamp);
@@ -242,6 +250,8 @@ impl Grid {
     /// Makes `range` the rows that are a ring, so that they can be turned without moving anything.
     #[inline]
     fn make_ring(&mut self, range: &Range<usize>) {
+        // One ring at a time is enough, because a program that scrolls a region does so many times before it takes
+        // another.
         if self.ring != *range {
             self.end_ring();
             self.ring = range.clone();
@@ -290,6 +300,7 @@ impl Grid {
     pub(crate) fn copy(&mut self, from: usize, columns: Range<usize>, to: usize, col: usize, stamp: u64) {
         let columns = columns.start.min(self.cols)..columns.end.min(self.cols);
         let target = col.min(self.cols)..(col + columns.len()).min(self.cols);
+        // Out of the row first, because both places may be in one row and overlap.
         let mut taken: Vec<Cell> = columns.clone().map(|column| self.cell(from, column).unfilled()).collect();
         // What is cut at the edges of the source does not arrive as half a character.
         if let Some(first) = taken.first_mut()
@@ -312,6 +323,7 @@ impl Grid {
         }
         if let Some(slot) = self.slot_mut(to) {
             slot.flags |= flags;
+            // The last column holds something else now, so the row does not run into the next.
             if to_edge {
                 slot.flags &= !Slot::WRAPPED;
             }
@@ -326,6 +338,7 @@ impl Grid {
         }
         let rows = self.cells.chunks_mut(self.cols).zip(other.cells.chunks(other.cols));
         for ((slot, new), (cells, new_cells)) in self.slots.iter_mut().zip(&other.slots).zip(rows) {
+            // A slot has the generation of its last change, so a row that did not change costs this comparison.
             if slot != new {
                 *slot = *new;
                 for (cell, new) in cells.iter_mut().zip(new_cells).take(usize::from(new.len)) {
@@ -340,6 +353,7 @@ impl Grid {
 
     /// All cells that are in use, to learn which styles and clusters are.
     pub(crate) fn used_cells(&self) -> impl Iterator<Item = Cell> {
+        // Cells beyond the length of a row hold what was there before. Their styles need not be kept.
         (0..self.rows()).flat_map(|row| self.row(row).iter().copied())
     }
 
@@ -367,6 +381,7 @@ impl Grid {
             *cell = *new;
         }
         if let Some(slot) = self.slot_mut(row) {
+            // Nobody has looked at the cells, so they may be anything.
             (slot.flags, slot.size) = (flags | Slot::RICH | Slot::WIDE, size);
         }
     }
@@ -377,6 +392,7 @@ impl Grid {
         let end = col + run.len();
         let index = self.slot_of(row);
         let Some(slot) = self.slots.get(index) else { return };
+        // Only a write into a row with wide characters, left of its end, can cut one.
         if slot.may_split(col) {
             self.split(row, col, stamp);
             self.split(row, end, stamp);
@@ -387,6 +403,7 @@ impl Grid {
             slot.flags |= Slot::RICH;
         }
         let (base, len) = (index * self.cols, usize::from(slot.len));
+        // Before the cells are filled, so that the borrow of the row is over.
         slot.len = slot.len.max(end as u16);
         if col > len
             && let Some(gap) = self.cells.get_mut(base + len..base + col)
@@ -447,6 +464,7 @@ impl Grid {
             slot.len = end as u16;
         } else if were_wide
             && let Some(cell) = self.cells.get_mut(index * self.cols + end)
+            // The left half was overwritten just now.
             && cell.has(Cell::SPACER)
         {
             *cell = cell.emptied();

@@ -11,6 +11,8 @@ use crate::cells::clusters::Clusters;
 use crate::cells::grid::Slot;
 use crate::cells::width::Widths;
 
+// Large enough that what a block costs besides its lines is little, small enough that the scrollback shrinks in small
+// steps.
 const BLOCK: usize = 32 << 10;
 /// Cells that one stored line may have before the rest becomes the next one.
 const MAX_LINE: usize = 16 << 10;
@@ -116,15 +118,18 @@ impl History {
         simple: bool,
         clusters: &Clusters,
     ) {
+        // Lines have numbers also where none is kept.
         if self.max_rows == 0 {
             self.gone += 1;
             return;
         }
+        // A line that wrapped goes on in its entry, so that it is one line at any width.
         let joined = self.current.can_join(cells.len());
         if !joined && self.current.is_full() {
             self.close_block();
         }
         let flags = marks | if wrapped { OPEN } else { 0 };
+        // Most lines of a log: no runs, no clusters, a byte a cell.
         if simple && !joined {
             self.current.push_simple(cells, flags);
         } else {
@@ -137,6 +142,7 @@ impl History {
     #[cold]
     fn close_block(&mut self) {
         let mut block = std::mem::take(&mut self.current);
+        // Nothing is added to it any more. Room for growth would be lost for as long as the block is kept.
         block.text.shrink_to_fit();
         block.runs.shrink_to_fit();
         block.entries.shrink_to_fit();
@@ -149,6 +155,7 @@ impl History {
             }
             self.drop_block();
         }
+        // The buffers of the block that was dropped have grown to the size that this one will need.
         self.current = self.spare.take().unwrap_or_default();
     }
 
@@ -161,12 +168,14 @@ impl History {
             block.runs.clear();
             block.entries.clear();
             block.rows = 0;
+            // Kept for the next block, because a full scrollback drops one for each that it begins.
             self.spare = Some(block);
         }
     }
 
     /// Forgets everything, and gives the memory back.
     pub(crate) fn clear(&mut self) {
+        // The count goes on, because a number must never name another line.
         let gone = self.numbers().end;
         *self = Self { gone, ..Self::new(self.cols, self.max_rows, self.max_bytes) };
     }
@@ -192,6 +201,8 @@ impl History {
         for block in self.blocks.iter_mut().chain([&mut self.current]) {
             block.rows = 0;
             for index in 0..block.entries.len() {
+                // Rows are only counted. The text is wrapped when somebody reads it, so a resize costs little however
+                // long the scrollback is.
                 let rows = block.count_rows(index, cols);
                 block.rows += rows;
                 if let Some(entry) = block.entries.get_mut(index) {
@@ -232,6 +243,7 @@ impl History {
         count: usize,
         mut see: impl FnMut(&Clusters, &[Cell], bool),
     ) {
+        // Blocks are dropped as a whole, so there are mostly some rows more than the limit allows to be seen.
         let hidden = self.rows - self.rows();
         let (mut skip, mut left, mut cells) = (start.saturating_add(hidden), count, Vec::new());
         let clusters = &mut Clusters::default();
@@ -239,6 +251,7 @@ impl History {
             if left == 0 {
                 return;
             }
+            // Whole blocks, and then whole lines, are passed over without unpacking them.
             if skip >= block.rows {
                 skip -= block.rows;
                 continue;
@@ -383,6 +396,7 @@ impl Block {
         let fits = !all.has(Cell::CLUSTER) && all.content() <= 0xffff;
         self.pairs = fits && (wide || all.content() >= 0x80);
         if !self.pairs {
+            // The guess was wrong, and is taken back.
             self.text.truncate(start);
             if fits {
                 self.text.extend(cells.iter().map(|cell| cell.content() as u8));
@@ -396,6 +410,7 @@ impl Block {
         let (_, runs) = self.start(self.entries.len().saturating_sub(1));
         let has_runs = joined && self.runs.len() > runs;
         let styled = all.style() != 0;
+        // The line had no runs yet, so its beginning is in the default style.
         if styled && joined && !has_runs {
             let before = self.entries.last().map_or(0, |entry| usize::from(entry.cells));
             self.push_run(0, before);
@@ -434,6 +449,8 @@ impl Block {
     fn push_utf8(&mut self, cells: &[Cell], clusters: &Clusters) {
         for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
             if cell.has(Cell::CLUSTER) {
+                // The text itself, not the number: clusters on the screen are forgotten when the screen has them no
+                // more.
                 let text = clusters.text(cell.content());
                 let width = if cell.has(Cell::WIDE) { 2 } else { 1 };
                 self.text.extend([CLUSTER, text.len().min(255) as u8, width]);
@@ -453,6 +470,7 @@ impl Block {
 
     fn push_run(&mut self, style: u32, mut cells: usize) {
         while cells > 0 {
+            // The length of a run is one byte. Longer runs are several.
             let count = cells.min(255);
             self.runs.push(StyleRun::new(style, count as u8));
             cells -= count;
@@ -471,6 +489,7 @@ impl Block {
 
     #[inline]
     fn can_join(&self, cells: usize) -> bool {
+        // A bound for lines that never end, such as a file without line feeds: each read unpacks a line as a whole.
         let last = self.entries.last();
         last.is_some_and(|entry| entry.flags & OPEN != 0 && usize::from(entry.cells) + cells <= MAX_LINE)
     }
@@ -487,6 +506,7 @@ impl Block {
         if cells <= cols {
             return 1;
         }
+        // Without wide characters the line breaks at equal distances.
         if entry.flags & WIDE == 0 {
             return cells.div_ceil(cols);
         }
@@ -495,6 +515,7 @@ impl Block {
             if col + width > cols && col > 0 {
                 (rows, col) = (rows + 1, 0);
             }
+            // On a screen of one column a wide character still takes a row.
             col += width.min(cols);
         });
         rows
@@ -507,6 +528,7 @@ impl Block {
         let widths = Widths::table();
         let mut rest = self.text.get(start..end).unwrap_or(&[]);
         while let Some((&first, tail)) = rest.split_first() {
+            // Neither 1 nor 2 is ever printed, so they can stand for what follows.
             if first == CLUSTER {
                 let [len, width, tail @ ..] = tail else { return };
                 let Some((text, tail)) = tail.split_at_checked(usize::from(*len)) else { return };
@@ -561,6 +583,7 @@ impl Block {
                 cells.push(cell);
             }
         });
+        // Styles come last: most lines have none.
         let mut rest = cells.iter_mut();
         for run in self.runs.get(start..end).unwrap_or(&[]) {
             let style = run.number();

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use watchfire_core::terminal::Hyperlink;
 
 /// Longest target that is kept, in bytes.
+// VTE's limit, taken from browsers.
 const LONGEST: usize = 2083;
 /// Number of links from which on unused ones are searched for.
+// Cells know links by sixteen bits of their look.
 const MOST: usize = 60_000;
 /// Upper bound for the size of all links. Beyond it new links are dropped while the old ones show.
 const MOST_BYTES: usize = 4 << 20;
@@ -31,6 +33,7 @@ impl Links {
 
     /// The number of a link, unless it is too long or there are too many.
     pub(crate) fn number(&mut self, id: &str, uri: &str) -> u16 {
+        // An empty target ends a link. One that is cut off would lead elsewhere, so a long one is none.
         if uri.is_empty() || uri.len() > LONGEST || id.len() > 256 {
             return 0;
         }

@@ -35,6 +35,7 @@ pub(crate) fn line(
     {
         cells = rest;
     }
+    // Most rows of most programs.
     if cells.iter().all(|cell| cell.is_simple()) {
         return simple_line(cells, wrapped);
     }
@@ -52,6 +53,7 @@ pub(crate) fn line(
             link = looks.links.get(look.link()).map_or(0, |link| number(link, &mut links));
         }
         let before = text.len();
+        // A row that was cut to a narrower screen may end in the left half of a character.
         let whole = !cell.has(Cell::WIDE) || cells.get(index + 1).is_some_and(|next| next.has(Cell::SPACER));
         let (kind, columns) = match (cell.has(Cell::CLUSTER), cell.has(Cell::WIDE)) {
             (true, wide) => (RunKind::Cluster, 1 + u16::from(wide && whole)),
@@ -112,6 +114,7 @@ pub(crate) fn without_filler(cells: &[Cell]) -> &[Cell] {
 
 /// Appends the text of cells.
 pub(crate) fn row_text(cells: &[Cell], clusters: &Clusters, text: &mut String) {
+    // The bits of many cells together say whether any of them needs a closer look, which hardly any does.
     for cells in cells.chunks(32) {
         let all = cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
         if !all.has(Cell::CLUSTER | Cell::SPACER) && all.content() < 0x80 {
@@ -163,6 +166,8 @@ impl LineCache {
         if self.0.len() <= storage {
             self.0.resize(storage + 1, None);
         }
+        // Rows are known by their storage, which scrolls with them. A line that moved is the same allocation as
+        // before, by which diffs find it.
         match self.0.get_mut(storage) {
             Some(Some((at, line))) if *at == changed_at => Arc::clone(line),
             Some(slot) => Arc::clone(&slot.insert((changed_at, Arc::new(make()))).1),

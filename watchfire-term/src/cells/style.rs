@@ -45,6 +45,7 @@ impl Look {
     /// Returns its slot among recent ones.
     #[inline]
     const fn slot(self) -> usize {
+        // Fibonacci hashing, twice: colours differ in few bits, which would otherwise meet in few slots.
         let mixed = (self.colors ^ self.rest.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - RECENT.ilog2())
     }
@@ -117,6 +118,7 @@ impl Look {
 
     /// Returns the look of an erased cell: the background of the pen.
     pub(crate) const fn erased(self) -> Self {
+        // As with xterm's `bce`, only the background spreads over what is erased: no underline, and no link.
         Self { colors: self.colors & !LOW, rest: 0 }
     }
 
@@ -140,6 +142,7 @@ pub(crate) struct Styles {
     looks: Vec<Look>,
     free: Vec<u32>,
     /// Numbers that were asked for lately, by a hash of the look; empty until there is one.
+    // A direct-mapped cache: a look that is not in its slot gets a new number, which is cheaper than to search.
     recent: Vec<u32>,
     /// Number of looks from which on unused ones are searched for.
     limit: usize,
@@ -187,6 +190,7 @@ impl Styles {
                 (self.looks.len() - 1) as u32
             }
         };
+        // Made with the first look, which many terminals never have.
         if self.recent.is_empty() {
             self.recent.resize(RECENT, 0);
         }
@@ -211,9 +215,11 @@ impl Styles {
         self.recent.fill(0);
         self.free.clear();
         let last = used.iter().rposition(|used| *used).unwrap_or(0);
+        // Cells hold the numbers, so those in use keep theirs, and only the end of the table goes.
         self.looks.truncate(last + 1);
         let unused = (1..self.looks.len()).rev().filter(|number| used.get(*number) != Some(&true));
         self.free.extend(unused.map(|number| number as u32));
+        // Twice as many as are in use: the next search comes when it is worth its time.
         self.limit = ((self.looks.len() - self.free.len()) * 2).max(FIRST_LIMIT);
     }
 

@@ -36,6 +36,8 @@ impl Width {
             '\u{ad}' => 1,
             _ => c.width().unwrap_or(0).min(2) as u8,
         };
+        // Regional indicators, skin tones and Hangul jamo have a width of their own and still join what is before
+        // them (UAX #29).
         let special = matches!(c, '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7ff}' | '\u{a960}'..='\u{a97f}');
         // Marks that take a column of their own live only here.
         let perhaps = matches!(c, '\u{900}'..'\u{1d00}' | '\u{302e}'..='\u{302f}' | '\u{a800}'..'\u{ac00}' | '\u{ff9e}'..='\u{ff9f}' | '\u{11000}'..'\u{12000}' | '\u{16000}'..'\u{17000}' | '\u{1d000}'..'\u{1d200}');
@@ -84,6 +86,7 @@ impl Widths {
     /// Characters of the planes that the table leaves out.
     fn beyond(c: char) -> Width {
         match c {
+            // Ideographs, assigned or not: UAX #11 makes both planes wide as a whole.
             '\u{20000}'..='\u{3ffff}' => Width(2),
             _ => Width::compute(c),
         }
@@ -117,8 +120,14 @@ pub(crate) fn joins(text: &str, wide: bool) -> bool {
     is_one_grapheme(text) && (chars.any(|c| columns(c) > 0) || wide && first < 2)
 }
 
+/// Returns true if the width of a text depends on whether its selector for emoji counts.
+pub(crate) fn selects_emoji(text: &str) -> bool {
+    text.contains('\u{fe0f}')
+}
+
 /// Returns the number of columns of a grapheme of several characters: 1 or 2.
 pub(crate) fn of_cluster(text: &str) -> usize {
+    // A family of four is drawn as one emoji: whatever the sum of its parts, a grapheme takes two columns at most.
     text.width().clamp(1, 2)
 }
 

@@ -50,6 +50,7 @@ impl Palette {
     pub(crate) fn shown(&self) -> terminal::Palette {
         let mut shown = terminal::Palette::default();
         for (slot, color) in &self.0 {
+            // Answers have sixteen bits for each part (X11), screens eight.
             let color = color.map(|part| (part >> 8) as u8);
             match slot {
                 Slot::Indexed(index) => drop(shown.indexed.insert(*index, color)),
@@ -65,6 +66,7 @@ impl Palette {
     /// Yields the changed colours under the names of the commands that set them.
     pub(crate) fn set_colors(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(slot, color)| {
+            // One command for each, because a long list could be longer than a receiver takes.
             let name = match slot {
                 Slot::Indexed(index) => format!("4;{index}"),
                 Slot::Special(index) => format!("5;{index}"),
@@ -155,6 +157,7 @@ fn hash(digits: &str) -> Option<[u8; 3]> {
         return None;
     }
     let part = |index: usize| {
+        // X11 fills up with zeros at the right, so `#fff` is not quite white.
         let value = u16::from_str_radix(digits.get(index * each..(index + 1) * each)?, 16).ok()?;
         Some((value << (16 - 4 * each) >> 8) as u8)
     };

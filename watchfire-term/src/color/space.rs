@@ -30,6 +30,7 @@ pub(crate) fn parse(space: &str, numbers: [f64; 3]) -> Option<[u8; 3]> {
         _ => return None,
     };
     let light = light(color);
+    // Xcms answers with the nearest colour that the screen has, and never with an error.
     Some(bytes(if fits(light) { light } else { brought_in(color) }))
 }
 
@@ -48,6 +49,7 @@ fn fits(light: [f64; 3]) -> bool {
 /// The light that is nearest to a colour which no screen can show: of the same hue and value, and less chroma.
 fn brought_in(color: Xyz) -> [f64; 3] {
     let (hue, value, chroma) = to_hvc(color);
+    // Numbers from a child may be anything, also none at all.
     if !value.is_finite() || value <= 0.0 {
         return [0.0; 3];
     }
@@ -55,6 +57,7 @@ fn brought_in(color: Xyz) -> [f64; 3] {
         return [1.0; 3];
     }
     let (mut low, mut high) = (0.0, chroma);
+    // Bisection, until the interval is smaller than a double can tell.
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         let light = light(from_hvc(hue, value, middle));
@@ -70,6 +73,7 @@ fn from_xyy(x: f64, y: f64, luminance: f64) -> Xyz {
 
 fn from_uvy(u: f64, v: f64, luminance: f64) -> Xyz {
     let divisor = 6.0 * u - 16.0 * v + 12.0;
+    // Black, as Xcms takes what has no place.
     if divisor == 0.0 {
         return [0.0; 3];
     }

@@ -36,9 +36,11 @@ impl State {
     /// Answers with each name and its value, as names came in, which are hexadecimal, up to one that is not known.
     pub(crate) fn capabilities(&mut self, request: &[u8]) {
         let mut answer = String::new();
+        // Few bytes of request make many of answer, hence the bound.
         for name in request.split(|byte| *byte == b';').take(32) {
             let Some(value) = unhex(name).and_then(|name| self.capability(str::from_utf8(&name).ok()?))
             else {
+                // xterm stops at the first name that it does not know, and so answers for those before it.
                 break;
             };
             answer.push_str(if answer.is_empty() { "" } else { ";" });

@@ -38,6 +38,7 @@ impl State {
             };
             let color = (index.parse(), percent(red), percent(green), percent(blue));
             if let (Ok(index), Some(red), Some(green), Some(blue)) = color {
+                // Entries that cannot be read are passed over, and all others count.
                 self.palette.set(Slot::Indexed(index), [red, green, blue]);
                 self.palette_changed();
             }

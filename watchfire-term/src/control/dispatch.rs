@@ -27,6 +27,7 @@ impl Handler for State {
             0x0e => self.shift(1),
             0x0f => self.shift(0),
             // SUB shows that something is missing.
+            // C1 controls, from here on, arrive in their 7-bit form as well; see `esc`.
             0x84 => self.index(),
             0x85 => {
                 self.index();
@@ -38,6 +39,7 @@ impl Handler for State {
             0x8f => self.single_shift(3),
             0x96 => self.guard(Protect::Iso, true),
             0x97 => self.guard(Protect::Iso, false),
+            // DECID, older than DA1, has the same answer.
             0x9a => self.device_attributes(0, &Params::default()),
             _ => {}
         }
@@ -73,6 +75,7 @@ impl Handler for State {
         match (marks, last) {
             ([0, 0], b'7') => self.save_cursor(),
             ([0, 0], b'8') => self.restore_cursor(),
+            // DECBI and DECFI came with the VT420.
             ([0, 0], b'6') if self.level >= 4 => self.back_index(),
             ([0, 0], b'9') if self.level >= 4 => self.forward_index(),
             ([0, 0], b'=') => self.modes.set(Mode::AppKeypad, true),
@@ -83,6 +86,7 @@ impl Handler for State {
             ([0, 0], b'~') => self.charsets.right = Some(1),
             ([0, 0], b'}') => self.charsets.right = Some(2),
             ([0, 0], b'|') => self.charsets.right = Some(3),
+            // ECMA-48: ESC and a letter are the 7-bit form of the control 0x40 above that letter.
             ([0, 0], b'@'..=b'_') => self.control(last + 0x40),
             ([b' ', 0], b'F' | b'G') if self.level == 1 => {}
             ([b' ', 0], b'F') => self.eight_bit_replies = false,
@@ -108,6 +112,11 @@ impl Handler for State {
     fn osc(&mut self, data: &[u8], bell: bool) {
         self.last = None;
         self.osc_command(data, bell);
+    }
+
+    fn apc(&mut self, data: &[u8]) {
+        self.last = None;
+        self.application_command(data);
     }
 
     fn dcs_start(&mut self, params: &Params, sequence: Sequence) {
@@ -137,6 +146,7 @@ impl State {
                 self.go_to(count() - 1, usize::from(params.value_or(1, 1)) - 1);
             }
             b'A' => self.up(count()),
+            // CUD stops at the margin, VPR does not.
             b'B' | b'e' => {
                 if last == b'B' {
                     self.down(count());
@@ -169,6 +179,7 @@ impl State {
             b'S' => self.scroll_up(count()),
             // With five parameters this is for mouse highlighting, which we do not have.
             b'T' if params.len() < 5 => self.scroll_down(count()),
+            // ECMA-48's first print of the fifth edition has this letter for SD by mistake. xterm knows both.
             b'^' => self.scroll_down(count()),
             b'b' => self.repeat(count()),
             b'c' => self.device_attributes(0, params),
@@ -186,6 +197,7 @@ impl State {
                 let right = if right == 0 { self.cols() } else { usize::from(right) };
                 self.set_columns(usize::from(left) - 1, right);
             }
+            // SCOSC, from the consoles of PCs, where DECLRMM does not give the letter to DECSLRM.
             b's' => self.save_cursor(),
             b'u' => self.restore_cursor(),
             b't' => self.window(params),

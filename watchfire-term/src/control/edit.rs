@@ -6,6 +6,7 @@ use crate::state::{Protect, State};
 impl State {
     /// ICH.
     pub(crate) fn insert_characters(&mut self, count: usize) {
+        // Outside of the side margins ICH and DCH have no effect (VT420 manual).
         if self.is_between() {
             self.shift_right(self.row, self.col, self.margins.right, count);
         }
@@ -24,6 +25,7 @@ impl State {
     pub(crate) fn insert_lines(&mut self, count: usize) {
         if self.is_inside() {
             self.rows_down(self.row, self.margins.bottom, count);
+            // xterm moves the cursor to the left margin since patch 280.
             (self.col, self.wrap) = (self.margins.left, false);
         }
     }
@@ -73,6 +75,7 @@ impl State {
             return self.back(1);
         }
         (self.wrap, self.changed) = (false, true);
+        // At the margin the columns move in place of the cursor.
         if self.is_inside() {
             self.columns_right(self.margins.left, 1);
         }
@@ -101,6 +104,7 @@ impl State {
 
     /// DECSCA, SPA and EPA.
     pub(crate) fn guard(&mut self, how: Protect, on: bool) {
+        // EPA ends the guarding of what is written, but what SPA has guarded stays safe from every kind of erasing.
         if on || how == Protect::Dec {
             self.protect = how;
         }
@@ -126,6 +130,7 @@ impl State {
             b')' => (1, false),
             b'*' => (2, false),
             b'+' => (3, false),
+            // ISO 2022 has no way to designate a set of 96 characters to G0.
             b'-' => (1, true),
             b'.' => (2, true),
             b'/' => (3, true),

@@ -12,6 +12,8 @@ impl State {
         let (rows, cols) = (self.rows(), self.cols());
         match what {
             0 => {
+                // From the corner on all of the screen goes, and with it what the last line of the scrollback went on
+                // in.
                 if (self.row, self.col) == (0, 0) {
                     self.detach_scrollback();
                 }
@@ -23,6 +25,7 @@ impl State {
                 self.erase_cells(self.row, 0..self.col + 1, selective);
             }
             2 => self.erase_rows(0..rows, selective),
+            // xterm's own: the saved lines. The screen stays.
             3 if !selective => {
                 self.history.clear();
                 self.touch_all();
@@ -55,9 +58,13 @@ impl State {
         if rows.contains(&0) {
             self.detach_scrollback();
         }
+        if !selective {
+            self.forget_images(rows.clone());
+        }
         for row in rows {
             self.erase_cells(row, 0..self.cols(), selective);
             if let Some(slot) = self.grid.slot_mut(row) {
+                // VT100 manual: lines that are erased completely become lines of single width.
                 slot.size = 0;
                 slot.flags &= !Slot::ANY_MARK;
             }
@@ -71,10 +78,13 @@ impl State {
         if columns.end == self.cols() {
             self.grid.unwrap(row, self.stamp);
         }
+        // Erased cells take the background at hand, as in xterm; terminfo calls it `bce`.
         let erased = self.blank();
         if self.protect == Protect::Iso || selective && self.protect == Protect::Dec {
             self.replace(row, columns, true, |_| erased);
         } else if columns.start == 0 && columns.end == self.cols() {
+            // EL, unlike ED, leaves the size of the line. The marks of the shell stay too: prompts redraw their line
+            // often.
             let Slot { size, flags, .. } = self.grid.slot(row);
             self.grid.clear_row(row, erased, self.stamp);
             if let Some(slot) = self.grid.slot_mut(row) {

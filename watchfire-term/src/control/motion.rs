@@ -16,6 +16,7 @@ impl State {
     }
 
     fn moved(&mut self) {
+        // Every movement ends a pending wrap, as on a VT100, and what is written next begins a new grapheme.
         (self.wrap, self.joining, self.changed) = (false, false, true);
     }
 
@@ -26,6 +27,7 @@ impl State {
         } else {
             (0, self.rows(), 0, self.cols())
         };
+        // CUP stops at the edge, and in origin mode at the margin. It never scrolls.
         self.row = (top + row).min(bottom - 1);
         self.col = (left + col).min(right - 1);
         self.moved();
@@ -42,6 +44,8 @@ impl State {
     }
 
     pub(crate) fn up(&mut self, count: usize) {
+        // From above the region the way leads to the edge of the screen, from within only to the margin (VT420
+        // manual, CUU).
         let top = if self.row >= self.margins.top { self.margins.top } else { 0 };
         self.row = self.row.saturating_sub(count).max(top);
         self.moved();
@@ -54,6 +58,7 @@ impl State {
     }
 
     pub(crate) fn forward(&mut self, count: usize) {
+        // The margin stops only who is left of it.
         let right = if self.col < self.margins.right { self.margins.right } else { self.cols() };
         self.col = (self.col + count).min(right - 1);
         self.moved();
@@ -61,6 +66,7 @@ impl State {
 
     /// To the left, and in reverse wrap mode on to the row above.
     pub(crate) fn back(&mut self, mut count: usize) {
+        // Reverse wrap is nothing without wrap: xterm requires both modes.
         let reverse = self.on(Mode::ReverseWrap) || self.on(Mode::ReverseWrapExtended);
         if !(reverse && self.on(Mode::Wrap)) {
             let left = if self.col >= self.margins.left { self.margins.left } else { 0 };
@@ -102,6 +108,7 @@ impl State {
         self.changed = true;
         (self.wrap, self.joining) = (false, false);
         if self.row + 1 == self.margins.bottom {
+            // At the bottom margin but beside the side margins the cursor stays, and nothing scrolls (VT420, xterm).
             if self.is_between() {
                 self.scroll_line();
             }
@@ -131,17 +138,22 @@ impl State {
     }
 
     pub(crate) fn tab(&mut self, count: usize) {
+        // Mode 41, xterm's workaround for `more`: a tab behind the last column wraps instead of being swallowed.
         if self.wrap && self.on(Mode::MoreFix) && self.on(Mode::Wrap) {
             self.index();
             self.col = 0;
         }
         for _ in 0..count.min(self.cols()) {
+            // HT stops at the right margin also from beyond it.
             self.col = self.tabs.next(self.col).min(self.margins.right - 1);
         }
+        // A pending wrap stays: the tab did not move the cursor, and the next character still belongs to the next
+        // row.
         (self.joining, self.changed) = (false, true);
     }
 
     pub(crate) fn back_tab(&mut self, count: usize) {
+        // CBT goes beyond the left margin unless origin mode makes it the edge, as in xterm.
         let left = if self.on(Mode::Origin) { self.margins.left } else { 0 };
         for _ in 0..count.min(self.cols()) {
             self.col = self.tabs.previous(self.col).max(left);

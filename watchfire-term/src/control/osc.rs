@@ -7,6 +7,10 @@ use crate::state::modes::Mode;
 
 /// Longest text that is kept from a command, in bytes.
 const LONGEST: usize = 4096;
+/// Longest command, in bytes, but for images and the clipboard.
+const LONGEST_COMMAND: usize = 64 << 10;
+/// Longest text for the clipboard.
+const LONGEST_CLIPBOARD: usize = 1 << 20;
 
 impl State {
     pub(crate) fn osc_command(&mut self, data: &[u8], bell: bool) {
@@ -22,6 +26,10 @@ impl State {
                 _ => {}
             };
         };
+        // Only images and the clipboard may be long. The parser's limit is that of the longest.
+        if data.len() > LONGEST_COMMAND && !matches!(number, 52 | 1337) {
+            return;
+        }
         match number {
             0 => {
                 self.set_icon(rest);
@@ -33,6 +41,8 @@ impl State {
             5 => self.special_colors(rest, bell),
             7 => self.tell(Event::WorkingDirectory(text(rest))),
             8 => self.hyperlink(rest),
+            // iTerm2's notification. ConEmu took the same number for its own commands, which begin with another
+            // number.
             9 => self.conemu(rest),
             10..=19 => self.dynamic_colors(number as u8, rest, bell),
             52 => self.clipboard(rest),
@@ -47,6 +57,8 @@ impl State {
             1337 => {
                 if let Some(path) = rest.strip_prefix(b"CurrentDir=") {
                     self.tell(Event::WorkingDirectory(text(path)));
+                } else {
+                    self.iterm_file(rest);
                 }
             }
             _ => {}
@@ -122,6 +134,7 @@ impl State {
 
     fn reset_colors(&mut self, data: &[u8], kind: u8) {
         self.palette_changed();
+        // Without numbers the command resets all colours of its kind.
         if data.is_empty() {
             return if kind == 4 { self.palette.reset_indexed() } else { self.palette.reset_special() };
         }
@@ -140,6 +153,8 @@ impl State {
         let (parameters, uri) = (text(data.get(..at).unwrap_or(&[])), data.get(at + 1..).unwrap_or(&[]));
         let id = parameters.split(':').find_map(|pair| pair.strip_prefix("id=")).unwrap_or("");
         let link = match str::from_utf8(uri) {
+            // The specification allows printable ASCII only. A control character would act wherever a viewer writes
+            // the target out.
             Ok(uri) if !uri.chars().any(char::is_control) => self.links.number(id, uri),
             _ => 0,
         };
@@ -183,6 +198,7 @@ impl State {
             }
             _ => return,
         };
+        // On the row, not on the cell: the mark scrolls, wraps and is erased with its row, without any list to keep.
         if let Some(slot) = self.grid.slot_mut(self.row) {
             slot.flags |= mark.flag();
         }
@@ -192,10 +208,11 @@ impl State {
     /// OSC 52: set, if allowed; never read.
     fn clipboard(&mut self, data: &[u8]) {
         let Some(at) = data.iter().position(|byte| *byte == b';') else { return };
-        if !self.options.clipboard {
+        if !self.options.clipboard || data.len() > LONGEST_CLIPBOARD {
             return;
         }
         let target = data.first().filter(|_| at > 0).map_or('c', |byte| char::from(*byte));
+        // A query is a question mark, which is no base64: it ends here, and the clipboard is never read.
         let Some(bytes) = base64(data.get(at + 1..).unwrap_or(&[])) else { return };
         let text = String::from_utf8_lossy(&bytes).into_owned();
         self.tell(Event::Clipboard { target, text });
@@ -240,6 +257,7 @@ fn base64(data: &[u8]) -> Option<Vec<u8>> {
             b'A'..=b'Z' => byte - b'A',
             b'a'..=b'z' => byte - b'a' + 26,
             b'0'..=b'9' => byte - b'0' + 52,
+            // Both alphabets of RFC 4648, because programs send either.
             b'+' | b'-' => 62,
             b'/' | b'_' => 63,
             _ => return None,

@@ -6,11 +6,15 @@ use crate::cells::width::Widths;
 use crate::state::State;
 use crate::state::modes::Mode;
 
+/// VS16, behind a character that has a text and an emoji form, such as U+26A0.
+const EMOJI_SELECTOR: char = '\u{fe0f}';
+
 impl State {
     /// Printable ASCII.
     #[inline(always)]
     pub(crate) fn print_ascii(&mut self, run: &[u8]) {
         self.changed = true;
+        // One test for all that is rare, so that the usual run is a bounds check and a copy.
         if (self.special | self.joining | self.wrap) || run.len() >= self.limit().saturating_sub(self.col) {
             return self.print_long_ascii(run);
         }
@@ -40,10 +44,14 @@ impl State {
             }
             let (head, tail) = run.split_at(room);
             self.grid.write_ascii(self.row, self.col, head, pen, self.stamp);
+            // The cursor waits on the last column until another character comes (DEC's autowrap). A line as wide as
+            // the screen then takes one row, and its line end no second one.
             self.col = limit - 1;
             self.wrap = true;
             run = match tail {
                 [] => return,
+                // Without autowrap every further character replaces the one in the last column: only the last is
+                // seen.
                 [.., last] if !self.on(Mode::Wrap) => std::slice::from_ref(last),
                 _ => tail,
             };
@@ -79,6 +87,7 @@ impl State {
     /// Characters of one or two columns as far as the row goes; how many that were.
     fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: Widths) -> usize {
         let (row, start, pen, stamp) = (self.row, self.col, self.pen(), self.stamp);
+        // No further than these characters reach, because cells that are opened count as written.
         let reach = limit.min(start + 2 * run.len());
         let cells = self.grid.open(row, start, reach, true, stamp);
         let (used, at, wide) = fill(cells, run, pen, graphemes, widths);
@@ -105,6 +114,8 @@ impl State {
         if self.special {
             self.update_special();
         }
+        // Packed lines mark the right half of a wide character by this code (`COVERED`), so the character itself is
+        // kept as a cluster.
         if c == NOT_ALONE {
             let pen = self.pen();
             let cell = self.clusters.cell(c.encode_utf8(&mut [0; 4]), pen);
@@ -112,6 +123,8 @@ impl State {
         }
         let width = Widths::table().of(c);
         let graphemes = self.on(Mode::Graphemes);
+        // After most characters nothing with a width can join. Remembering those few leaves the fast path to all
+        // others.
         let joining = std::mem::replace(&mut self.joining, graphemes && width.may_join());
         if (width.columns() == 0 || graphemes && (joining || width.may_join())) && self.join(c, graphemes) {
             return;
@@ -158,6 +171,7 @@ impl State {
             self.shift_right(self.row, self.col, limit, columns);
         }
         let (row, col, stamp, pen) = (self.row, self.col, self.stamp, self.pen());
+        // What is left and right of the cell must not keep half of a wide character.
         self.grid.split(row, col, stamp);
         self.grid.split(row, col + columns, stamp);
         let cells = self.grid.cells_mut(row, col..col + columns, stamp);
@@ -189,27 +203,31 @@ impl State {
             col = col.saturating_sub(1);
         }
         let old = self.grid.cell(row, col);
+        // A mark on a blank is shown on a space, as in xterm, but blanks begin no grapheme.
         if old.is_empty() && (graphemes || !is_mark(c)) {
             return false;
         }
         let Some(joined) = self.clusters.join(old, c, graphemes) else { return false };
+        let was = if old.has(Cell::WIDE) { 2 } else { 1 };
+        // Without mode 2027 a character has the width that it was printed with. The one exception is a selector that asks for
+        // the emoji: programs that measure text reckon with the two columns that most terminals then give it.
+        let measured = graphemes || c == EMOJI_SELECTOR && self.on(Mode::EmojiPresentation);
+        let now = if measured { usize::from(joined.columns) } else { was };
+        if now > was && col + 2 > self.limit() {
+            self.join_below(col, old.with_text(joined.cell));
+            return true;
+        }
         self.changed = true;
-        let cell = old.with_text(joined.cell);
-        let (was, stamp) = (if old.has(Cell::WIDE) { 2 } else { 1 }, self.stamp);
-        let now = if graphemes { usize::from(joined.columns) } else { was };
-        let grows = now > was && col + 2 <= self.limit();
+        let (cell, stamp) = (old.with_text(joined.cell), self.stamp);
         if let Some(slot) = self.grid.cells_mut(row, col..col + 1, stamp).first_mut() {
             *slot = cell;
         }
         if let Some(slot) = self.grid.slot_mut(row) {
             slot.flags |= Slot::RICH | Slot::WIDE;
         }
-        if grows {
+        if now > was {
             self.grid.split(row, col + 2, stamp);
-            if let [left, right] = self.grid.cells_mut(row, col..col + 2, stamp) {
-                *left = cell.with(Cell::WIDE);
-                *right = Cell::new(0, Pen::new(old.style(), old.has(Cell::PROTECTED))).with(Cell::SPACER);
-            }
+            self.widen(row, col, cell);
             let limit = self.limit();
             self.col = col + 1;
             self.wrap = false;
@@ -218,10 +236,44 @@ impl State {
         true
     }
 
+    /// Takes a grapheme that grew in the last column, where it does not fit any more, to the next row. It wraps whole, as a
+    /// wide character would. Where nothing wraps, the addition is dropped, as xterm drops a wide character there: a
+    /// grapheme in half of its width would be drawn over its neighbour by whoever paints this screen.
+    fn join_below(&mut self, col: usize, cell: Cell) {
+        let room = self.limit().saturating_sub(self.line_start());
+        if !self.wrap || !self.on(Mode::Wrap) || room < 2 {
+            return;
+        }
+        self.changed = true;
+        let filler = self.blank().with(Cell::FILLER);
+        self.grid.fill(self.row, col..col + 1, filler, self.stamp);
+        self.go_on(true);
+        let (row, col, limit) = (self.row, self.col, self.limit());
+        if self.on(Mode::Insert) && self.is_between() {
+            self.shift_right(row, col, limit, 2);
+        }
+        self.grid.split(row, col, self.stamp);
+        self.grid.split(row, col + 2, self.stamp);
+        self.widen(row, col, cell);
+        if let Some(slot) = self.grid.slot_mut(row) {
+            slot.flags |= Slot::RICH | Slot::WIDE;
+        }
+        self.advance(2, limit);
+    }
+
+    /// Puts a cell and its right half in two columns.
+    fn widen(&mut self, row: usize, col: usize, cell: Cell) {
+        if let [left, right] = self.grid.cells_mut(row, col..col + 2, self.stamp) {
+            *left = cell.with(Cell::WIDE);
+            *right = Cell::new(0, Pen::new(cell.style(), cell.has(Cell::PROTECTED))).with(Cell::SPACER);
+        }
+    }
+
     /// The last character again.
     pub(crate) fn repeat(&mut self, count: usize) {
         // More than the screen holds shows nothing new.
         let count = count.min(self.rows() * self.cols());
+        // ECMA-48: REP repeats the character directly before it. As in xterm, a second REP therefore repeats nothing.
         let Some(c) = self.last.take() else { return };
         let col = if self.wrap { self.col } else { self.col.saturating_sub(1) };
         let before = self.grid.cell(self.row, col);
@@ -236,7 +288,9 @@ impl State {
     /// Returns the column at which a written line ends.
     #[inline]
     pub(crate) fn limit(&self) -> usize {
+        // A cursor beyond the right margin writes up to the edge of the screen (VT420).
         let limit = if self.col < self.margins.right { self.margins.right } else { self.cols() };
+        // A line of double width shows half of its columns, and wraps there.
         if self.sized && self.grid.slot(self.row).size != 0 {
             limit.min((self.cols() / 2).max(self.col + 1))
         } else {
@@ -257,7 +311,11 @@ impl State {
     /// The same, from a row that is `full` or not.
     fn go_on(&mut self, full: bool) {
         let (margins, below) = (self.margins, self.row + 1);
+        // Only a line that fills the whole width can be joined with the next row at another width. Between margins,
+        // rows are not lines.
         let whole = full && margins.left == 0 && margins.right == self.cols() && self.col + 1 == self.cols();
+        // In the last row below a scrolling region the cursor stays: the text that follows overwrites the row, and
+        // does not continue it.
         let whole = whole && (below == margins.bottom || below < self.rows());
         // The row may leave for the scrollback right now, or move up and stay.
         self.mark_wrapped(self.row, whole);

@@ -35,6 +35,7 @@ impl State {
         } else {
             (0, 0, self.rows(), self.cols())
         };
+        // A zero is the same as a parameter that was left out: the edge (VT420 manual).
         let value = |offset, default: usize| match params.value(first + offset) {
             0 => default,
             value => usize::from(value),
@@ -55,6 +56,7 @@ impl State {
     pub(crate) fn copy_area(&mut self, params: &Params) {
         let Some(area) = self.area(params, 0) else { return };
         let at = |index| usize::from(params.value_or(index, 1)) - 1;
+        // Parameters 4 and 7 are the pages to copy from and to. There is one page.
         let (mut row, mut col) = (at(5), at(6));
         let (mut bottom, mut right) = (self.rows(), self.cols());
         if self.on(Mode::Origin) {
@@ -65,6 +67,7 @@ impl State {
         let width = area.columns.len().min(right.saturating_sub(col));
         let columns = area.columns.start..area.columns.start + width;
         let mut pairs: Vec<_> = area.rows.clone().zip(row..bottom).collect();
+        // The areas may overlap. Downwards the last row goes first, so that no row is written before it is read.
         if row > area.rows.start {
             pairs.reverse();
         }
@@ -76,6 +79,8 @@ impl State {
     /// DECFRA.
     pub(crate) fn fill_area(&mut self, params: &Params) {
         let code = u32::from(params.value(0));
+        // DEC's manual allows the graphic characters of both halves only. A control character in a cell would act on
+        // whatever terminal the cell is painted on.
         let plain = !matches!(code, 0..32 | 127..160);
         let Some(c) = char::from_u32(code).filter(|c| plain && Widths::table().of(*c).columns() == 1) else {
             return;
@@ -106,6 +111,7 @@ impl State {
         self.changed = true;
         for row in area.rows {
             self.grid.fill(row, area.columns.clone(), cell, self.stamp);
+            // Without what was in its last column, the row does not run into the next.
             if area.columns.end == self.cols() {
                 self.grid.unwrap(row, self.stamp);
             }
@@ -120,6 +126,7 @@ impl State {
         let last = area.rows.end - 1;
         let line = if self.on(Mode::Origin) { self.margins.left..self.margins.right } else { 0..self.cols() };
         for row in area.rows.clone() {
+            // DECSACE: 2 means a rectangle. Otherwise the change runs like text from the first place to the last.
             let columns = if self.change_extent == 2 {
                 area.columns.clone()
             } else {
@@ -142,12 +149,14 @@ impl State {
                 if outside {
                     break;
                 }
+                // Neighbours mostly look alike, so the last answer is kept.
                 if cell.style() != known.0 {
                     let look = codes
                         .iter()
                         .fold(styles.look(cell.style()), |look, code| change(look, *code, reverse));
                     known = (cell.style(), styles.number(look));
                 }
+                // A cell without a character shows only a background. To be underlined it has to be a space.
                 if cell.is_empty() && known.1 != cell.style() {
                     *cell = cell.emptied();
                 }
@@ -172,6 +181,7 @@ impl State {
                 }
             }
         }
+        // DEC's terminals send the negative of the sum.
         if flags & checksum::POSITIVE == 0 {
             sum = sum.wrapping_neg();
         }
@@ -189,12 +199,14 @@ impl State {
         let attributes = look.attributes();
         let (mut code, mut marks) = (cell.content() as u16, 0_u16);
         if cell.has(Cell::SPACER) {
+            // xterm stores this code in the right half of a wide character.
             code = u16::MAX;
         } else if cell.has(Cell::CLUSTER) {
             let mut text = self.clusters.text(cell.content()).chars().map(|c| u32::from(c) as u16);
             code = text.next().unwrap_or(0);
             marks = text.fold(0, u16::wrapping_add);
         }
+        // Concealed text must not be read back.
         if attributes.contains(Attributes::CONCEAL) {
             code = u16::from(b' ');
         }
@@ -220,6 +232,8 @@ impl State {
 
     /// DECALN: a screen of E.
     pub(crate) fn alignment_pattern(&mut self) {
+        // The pattern is for adjusting a tube: it covers the screen, so margins and origin mode are reset and the
+        // cursor goes home.
         self.reset_margins();
         self.modes.set(Mode::Origin, false);
         self.look = Look::default().with_link(self.look.link());

@@ -41,16 +41,22 @@ impl State {
         }
         let end = self.history.numbers().end;
         self.tabs.resize(cols);
+        // A frame that is held has the old size. The child paints anew after its signal (SIGWINCH), so what is there
+        // is shown until then.
         self.frozen = None;
         self.synchronized_at = None;
         if self.alternate {
             let main = self.other.take().unwrap_or_else(|| Grid::new(cols, rows));
             let alternate = std::mem::replace(&mut self.grid, main);
+            // While it is hidden, the main screen's cursor is the one that was saved on the way to the alternate
+            // screen.
             let [saved, _] = self.saved;
             let (row, col) = self.reflow(cols, rows, saved.row, saved.col);
             let [saved, _] = &mut self.saved;
             (saved.row, saved.col) = (row, col);
             let top = (self.row + 1).saturating_sub(rows);
+            // Programs paint the alternate screen by places, not by lines. To wrap it anew would tear it, and they
+            // repaint it anyway.
             let cut = self.cut(&alternate, cols, rows, top);
             self.other = Some(std::mem::replace(&mut self.grid, cut));
             self.row -= top.min(self.row);
@@ -66,12 +72,15 @@ impl State {
         if self.col >= cols {
             (self.col, self.wrap) = (cols - 1, self.col == cols);
         }
+        // xterm resets the margins as well. Those of another size have no meaning.
         self.margins = crate::state::Margins { top: 0, bottom: rows, left: 0, right: cols };
         for saved in &mut self.saved {
             (saved.row, saved.col, saved.wrap) = (saved.row.min(rows - 1), saved.col.min(cols - 1), false);
         }
         self.joining = false;
         self.history.renumber(end);
+        // Their lines have other numbers now, and how much of a line an image covered is not known.
+        self.images.retain(|_| false);
         self.touch_all();
         if self.on(Mode::InBandResize) {
             self.report_size();
@@ -83,10 +92,12 @@ impl State {
         let old_rows = self.grid.rows();
         let same_width = self.grid.cols() == cols;
         let row = row.min(old_rows - 1);
+        // Blank rows below the text and the cursor belong to no line, and must not push lines into the scrollback.
         let used = (0..old_rows).rev().find(|row| self.grid.row(*row).iter().any(|cell| !cell.is_blank()));
         let end = used.map_or(0, |row| row + 1).max(row + 1);
         let (mut lines, mut cursor) = self.logical_lines(end, row, col);
         // The line that the screen begins in began above it.
+        // A line keeps its place in the count also if its head scrolled off: head and rest are wrapped as one.
         if self.history.is_open()
             && let Some((mut head, _, marks)) = self.history.pop(&mut self.clusters)
         {
@@ -176,6 +187,7 @@ impl State {
         for row in 0..rows.min(old.rows().saturating_sub(top)) {
             let (cells, _) = split_row(old.row(row + top), cols);
             let slot = old.slot(row + top);
+            // A row that was cut or extended does not end where it wrapped.
             let flags = if cols == old.cols() && row + 1 < rows { slot.flags & Slot::WRAPPED } else { 0 };
             grid.set_row(row, cells, flags, slot.size, self.stamp);
             empty_half(&mut grid, row, self.stamp);
@@ -191,6 +203,7 @@ fn lay_out(lines: &[Logical], cols: usize, cursor: Place) -> (Vec<Row>, (usize, 
         let (mut rest, mut done) = (&line.cells[..], 0);
         loop {
             let (head, tail) = if line.size == 0 { split_row(rest, cols) } else { (rest, &[][..]) };
+            // Every row of the line may be the one with the cursor. The last one that begins before it is.
             if index == cursor.line && cursor.cell >= done {
                 let col = cursor.cell - done;
                 at = (rows.len(), col.min(cols));

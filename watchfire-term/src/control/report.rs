@@ -8,6 +8,8 @@ use crate::state::{Dcs, Protect, State};
 impl State {
     /// A control sequence as answer.
     pub(crate) fn reply_csi(&mut self, rest: &str) {
+        // 8-bit controls (S8C1T) are possible only where the embedder takes C1 controls as bytes. In UTF-8 they would
+        // be errors.
         let introducer: &[u8] = if self.eight_bit_replies { b"\x9b" } else { b"\x1b[" };
         self.reply(&[introducer, rest.as_bytes()].concat());
     }
@@ -29,6 +31,7 @@ impl State {
 
     /// DA1, DA2 and DA3.
     pub(crate) fn device_attributes(&mut self, mark: u8, params: &Params) {
+        // ECMA-48: 0 asks, and any other value is an answer. To answer those would let two terminals talk for ever.
         if params.value(0) != 0 {
             return;
         }
@@ -54,6 +57,7 @@ impl State {
             (false, 5, _) => self.reply_csi("0n"),
             (false, 6, _) => self.reply_csi(&format!("{place}R")),
             (true, 5, _) => self.reply_csi("?0n"),
+            // DECXCPR has the page at its end since the VT3xx.
             (true, 6, ..3) => self.reply_csi(&format!("?{place}R")),
             (true, 6, _) => self.reply_csi(&format!("?{place};1R")),
             // No printer, unlocked keys, a North American keyboard, no locator.
@@ -130,6 +134,7 @@ impl State {
             b"*|" => format!("{rows}*|"),
             b" q" => format!("{} q", self.cursor_style_number()),
             b"\"q" => format!("{}\"q", u8::from(self.protect == Protect::Dec && self.protected)),
+            // A VT100 has no levels and does not answer.
             b"\"p" if self.level == 1 => return,
             b"\"p" => format!("6{};{}\"p", self.level, u8::from(!self.eight_bit_replies)),
             b"*x" => format!("{}*x", self.change_extent),
@@ -150,6 +155,7 @@ impl State {
 
     /// XTSMGRAPHICS: there are no graphics.
     pub(crate) fn graphics_attributes(&mut self, item: u16) {
+        // 3: it failed. 1: no such item. A child that asks for sixel colours learns that there are none.
         let status = if matches!(item, 1 | 2) { 3 } else { 1 };
         self.reply_csi(&format!("?{item};{status}S"));
     }
@@ -173,6 +179,7 @@ impl State {
                 let wide = self.charsets.sets.iter().enumerate().fold(0, |bits, (index, set)| {
                     bits | u8::from(*set == crate::state::charset::Charset::Latin1) << index
                 });
+                // DECCIR. Sets of bits are added to 0x40, so that all of the report is printable (VT420 manual).
                 self.reply_dcs(&format!(
                     "1$u{};{};1;{};{};{};{};{};{};{names}",
                     self.row + 1,
@@ -222,6 +229,8 @@ impl State {
                     self.protect = Protect::Dec;
                 }
                 self.apply_look();
+                // The place in a report counts from the corner of the screen. Origin mode is set after the cursor is
+                // there.
                 self.modes.set(Mode::Origin, false);
                 self.go_to(row.saturating_sub(1), col.saturating_sub(1));
                 self.modes.set(Mode::Origin, flags & 1 != 0);
@@ -235,6 +244,7 @@ impl State {
         self.dcs = match (marks, last) {
             ([b'$', 0], b'q') => Dcs::Setting(Vec::new()),
             ([b'+', 0], b'q') => Dcs::Capability(Vec::new()),
+            ([0, 0], b'q') => self.sixel_begin(params),
             ([b'$', 0], b't') => Dcs::Presentation(params.value(0), Vec::new()),
             ([b'$', 0], b'p') => Dcs::Terminal(params.value(0), Vec::new()),
             _ => Dcs::None,
@@ -242,12 +252,15 @@ impl State {
     }
 
     pub(crate) fn dcs_more(&mut self, data: &[u8]) {
+        // Requests are short. What is longer is none, and is dropped before it takes memory.
+        let limit = if let Dcs::Sixel(_) = self.dcs { self.options.image_bytes } else { 4096 };
         if let Dcs::Setting(have)
         | Dcs::Capability(have)
         | Dcs::Presentation(_, have)
-        | Dcs::Terminal(_, have) = &mut self.dcs
+        | Dcs::Terminal(_, have)
+        | Dcs::Sixel(have) = &mut self.dcs
         {
-            if have.len() + data.len() <= 4096 {
+            if have.len() + data.len() <= limit {
                 have.extend_from_slice(data);
             } else {
                 self.dcs = Dcs::None;
@@ -263,6 +276,7 @@ impl State {
             Dcs::Capability(request) => self.capabilities(&request),
             Dcs::Presentation(kind, data) => self.restore_presentation(kind, &data),
             Dcs::Terminal(kind, data) => self.restore_state(kind, &data),
+            Dcs::Sixel(sequence) => self.sixel_end(sequence),
         }
     }
 }

@@ -30,6 +30,7 @@ impl State {
             origin: self.on(Mode::Origin),
             charsets: self.charsets,
         };
+        // xterm keeps a saved cursor for each screen, so that a full-screen program does not overwrite the shell's.
         let [main, other] = &mut self.saved;
         *(if self.alternate { other } else { main }) = saved;
     }
@@ -44,8 +45,10 @@ impl State {
             if saved.origin { (self.margins.bottom, self.margins.right) } else { (self.rows(), self.cols()) };
         (self.row, self.col) = (saved.row.min(bottom - 1), saved.col.min(right - 1));
         self.wrap = saved.wrap;
+        // OSC 8 alone opens and closes links. DECSC is older and knows nothing of them.
         self.look = saved.look.with_link(self.look.link());
         self.protected = saved.protected;
+        // `ESC % @` chooses the coding of the stream, which is no part of what DECSC saves.
         self.charsets = Charsets { bytes: self.charsets.bytes, ..saved.charsets };
         (self.joining, self.changed) = (false, true);
         self.update_special();
@@ -58,14 +61,21 @@ impl State {
             return;
         }
         let (cols, rows) = (self.cols(), self.rows());
+        // A resize drops the alternate screen while the main one is shown, so there may be none, and one of another
+        // size is never shown again.
         let other = self.other.take().filter(|other| other.cols() == cols && other.rows() == rows);
         let other = other.unwrap_or_else(|| Grid::new(cols, rows));
         self.other = Some(mem::replace(&mut self.grid, other));
         self.alternate = alternate;
+        if !alternate {
+            // What the alternate screen shows is gone when it is left.
+            self.images.retain(|image| !image.alternate);
+        }
         self.touch_all();
     }
 
     fn clear_screen(&mut self) {
+        self.forget_images(0..self.rows());
         let blank = self.blank();
         for row in 0..self.rows() {
             self.grid.clear_row(row, blank, self.stamp);
@@ -94,12 +104,15 @@ impl State {
 
     pub(crate) fn set_dec_mode(&mut self, number: u16, on: bool) {
         let inhibited = self.on(Mode::AlternateInhibited);
+        // An action, not a state: there is nothing to keep, and DECRQM answers "set" whatever the cursor did.
         if number == 1048 && !inhibited {
             return if on { self.save_cursor() } else { self.restore_cursor() };
         }
+        // DECANM. Its reset leads to VT52 mode, where sequences have another form.
         if number == 2 {
             return self.set_ansi(on);
         }
+        // Modes that came with a later terminal than the level in force (DECSCL) do not exist there.
         let Some(mode) = self.dec_mode(number) else { return };
         if inhibited && matches!(mode, Mode::Alternate47 | Mode::Alternate1047 | Mode::Alternate1049) {
             return;
@@ -108,11 +121,14 @@ impl State {
         self.modes.set(mode, on);
         match mode {
             Mode::Columns132 => self.set_columns_132(was, on),
+            // VT100 manual: the cursor moves to the home position whenever this mode is set or reset.
             Mode::Origin => self.go_to(0, 0),
+            // DECLRMM gives `CSI s` the meaning of DECSLRM. Without it margins at the sides could not be taken away.
             Mode::LeftRightMargins if !on => {
                 (self.margins.left, self.margins.right) = (0, self.cols());
             }
             Mode::Alternate47 => self.set_alternate(on, false),
+            // 1047 clears the alternate screen when it is left, 1049 when it is entered, 47 never.
             Mode::Alternate1047 => {
                 if !on && self.alternate {
                     self.clear_screen();
@@ -121,9 +137,12 @@ impl State {
             }
             Mode::Alternate1049 => {
                 if on {
+                    // Before the switch, so that it is the main screen's cursor that is saved.
                     self.save_cursor();
                     self.set_alternate(true, true);
                 } else {
+                    // The switch first: the cursor to restore was saved on the main screen. A second reset restores
+                    // it again, as in xterm.
                     self.set_alternate(false, false);
                     self.restore_cursor();
                 }
@@ -138,6 +157,7 @@ impl State {
             Mode::MouseX10 | Mode::MousePress | Mode::MouseHighlight | Mode::MouseDrag | Mode::MouseMove => {
                 self.only(mode, &MOUSE);
             }
+            // Encodings exclude each other, and the last one that was set counts.
             Mode::MouseUtf8 | Mode::MouseSgr | Mode::MouseUrxvt | Mode::MousePixels if on => {
                 self.only(mode, &[Mode::MouseUtf8, Mode::MouseSgr, Mode::MouseUrxvt, Mode::MousePixels]);
             }
@@ -157,6 +177,7 @@ impl State {
     }
 
     fn set_alternate(&mut self, on: bool, clear: bool) {
+        // Three numbers for one state, which screen is shown, so DECRQM answers the same for each.
         for mode in [Mode::Alternate47, Mode::Alternate1047, Mode::Alternate1049] {
             self.modes.set(mode, on);
         }
@@ -167,6 +188,7 @@ impl State {
     }
 
     fn set_columns_132(&mut self, was: bool, on: bool) {
+        // xterm ignores DECCOLM unless mode 40 allows it: a stray one would clear the screen.
         if !self.on(Mode::AllowColumns) {
             self.modes.set(Mode::Columns132, was);
             return;
@@ -177,6 +199,7 @@ impl State {
             self.tell(Event::Resized);
         }
         self.reset_margins();
+        // DECNCSM, since the VT510: the text stays when the columns change.
         if !self.on(Mode::KeepOnColumns) {
             self.clear_screen();
         }
@@ -188,12 +211,15 @@ impl State {
     fn synchronize(&mut self, on: bool) {
         if !on {
             self.synchronized_at = None;
+        // A frame within a frame does not extend the limit, or a child that never ends one could freeze the picture.
         } else if self.synchronized_at.is_none() {
             self.synchronized_at = Some(Instant::now());
             // Writes so far belong to the picture that is held.
             self.grid.commit(self.stamp);
             self.notice_modes();
             let (view, generation) = (self.view(), self.stamp - u64::from(!self.changed));
+            // The frame before has left its copy, from which most rows do not differ. Copying only those that do
+            // keeps frames cheap.
             match self.frozen.as_mut() {
                 Some(frozen) => {
                     if frozen.view.alternate == view.alternate {
@@ -205,6 +231,7 @@ impl State {
                 }
                 None => self.frozen = Some(Box::new(Frozen { grid: self.grid.clone(), view, generation })),
             }
+            // What changed before the frame gets a generation of its own: the one that the held picture shows.
             if mem::take(&mut self.changed) {
                 self.stamp += 1;
             }
@@ -215,6 +242,7 @@ impl State {
     /// Returns the held-back snapshot, if there is one.
     pub(crate) fn held(&self) -> Option<&Frozen> {
         let since = self.synchronized_at?;
+        // Asked at every read, so that no timer is needed to show the picture in time.
         self.frozen.as_deref().filter(|_| since.elapsed() < self.options.sync_timeout)
     }
 
@@ -222,6 +250,7 @@ impl State {
     pub(crate) fn keep_modes(&mut self, params: &Params) {
         for number in params.values().iter().copied().map(kept_as) {
             if let Some(mode) = self.dec_mode(number) {
+                // Mode 1046 is stored as what it inhibits, so its own value is the inverse.
                 let on = self.on(mode) != (mode == Mode::AlternateInhibited);
                 self.kept_modes.retain(|(kept, _)| *kept != number);
                 self.kept_modes.push((number, on));
@@ -252,6 +281,7 @@ impl State {
         if let level @ 61..=65 = params.value(0) {
             self.soft_reset();
             self.level = (level - 60) as u8;
+            // A VT100 (61) has no 8-bit controls to choose.
             if level > 61 {
                 self.eight_bit_replies = self.options.c1_controls && params.value(1) != 1;
             }
@@ -274,10 +304,12 @@ impl State {
             self.modes.set(mode, false);
         }
         self.modes.set(Mode::CursorVisible, true);
+        // DEC's manuals switch autowrap off here. xterm goes back to its initial setting, which is on.
         self.modes.set(Mode::Wrap, true);
         self.look = Look::default();
         (self.protect, self.protected, self.joining) = (Protect::Off, false, false);
         self.charsets = Charsets { bytes: self.charsets.bytes, ..Charsets::default() };
+        // Of the screen in use only: the other one's program did not ask for a reset.
         let [main, other] = &mut self.saved;
         *(if self.alternate { other } else { main }) = Saved::default();
         self.keyboard = Keyboard::default();
@@ -292,13 +324,16 @@ impl State {
             self.resize(80, self.rows());
             self.tell(Event::Resized);
         }
+        // The main screen first, so that what is cleared below is the screen that stays.
         self.show(false);
         self.other = None;
-        self.modes = Modes::default();
-        self.modes.set(Mode::Graphemes, self.options.graphemes);
+        self.modes = self.initial_modes();
         self.soft_reset();
         self.clear_screen();
+        // As in xterm, a full reset drops the saved lines as well.
         self.history.clear();
+        self.images.retain(|_| false);
+        (self.images.parts, self.images.refused) = (Vec::new(), false);
         (self.row, self.col, self.wrap) = (0, 0, false);
         (self.saved, self.change_extent) = ([Saved::default(); 2], 0);
         self.tabs.reset();

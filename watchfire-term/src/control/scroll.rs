@@ -15,6 +15,8 @@ impl State {
     pub(crate) fn scroll_up(&mut self, count: usize) {
         let (top, bottom) = (self.margins.top, self.margins.bottom);
         let count = count.min(bottom - top);
+        // Only rows that leave the top of the whole screen were lines of it. What leaves a smaller region is lost, as
+        // in xterm, and the alternate screen has no scrollback.
         if top == 0 && self.is_full_width() && !self.alternate {
             for row in 0..count {
                 let (slot, cells) = (self.grid.slot(row), self.grid.row(row));
@@ -31,6 +33,8 @@ impl State {
         }
         self.changed = true;
         let (blank, cols, margins) = (self.blank(), self.cols(), self.margins);
+        // A region that begins in the first row still feeds the scrollback: programs with a status line at the bottom
+        // scroll so.
         let kept = margins.top == 0 && !self.alternate;
         let (history, clusters) = (&mut self.history, &self.clusters);
         self.grid.turn(margins.top..margins.bottom, blank, self.stamp, |slot, cells| {
@@ -54,6 +58,8 @@ impl State {
             self.grid.scroll_up(top..bottom, count, blank, self.stamp);
             return;
         }
+        // Between side margins only columns move, so rows cannot just get other numbers. From the top down, so that
+        // each is read before it is written.
         for row in top..bottom {
             self.replace_columns(row, (row + count < bottom).then_some(row + count));
         }
@@ -64,6 +70,7 @@ impl State {
         self.changed = true;
         let count = count.min(bottom.saturating_sub(top));
         if self.is_full_width() {
+            // Another row comes first on the screen now, which the last line of the scrollback does not go on in.
             if top == 0 {
                 self.detach_scrollback();
             }
@@ -71,6 +78,7 @@ impl State {
             self.grid.scroll_down(top..bottom, count, blank, self.stamp);
             return;
         }
+        // From the bottom up, for the same reason as in `rows_up`.
         for row in (top..bottom).rev() {
             self.replace_columns(row, row.checked_sub(count).filter(|from| *from >= top));
         }
@@ -92,6 +100,7 @@ impl State {
             Some(from) => self.grid.copy(from, columns.clone(), row, columns.start, self.stamp),
             None => self.grid.fill(row, columns, blank, self.stamp),
         }
+        // With columns of another row it is no longer the text that wrapped.
         self.grid.unwrap(row, self.stamp);
     }
 
@@ -118,6 +127,7 @@ impl State {
         self.grid.split(row, col, stamp);
         self.grid.split(row, col + count, stamp);
         self.grid.split(row, end, stamp);
+        // Beyond the length of the row there are only blanks, which look the same wherever they are moved.
         if self.grid.row(row).len() <= col {
             return;
         }
@@ -133,6 +143,7 @@ impl State {
         let count = count.min(end.saturating_sub(col));
         let stamp = self.stamp;
         self.grid.split(row, col, stamp);
+        // A wide character across this column would leave one half in the row and lose the other.
         self.grid.split(row, end - count, stamp);
         self.grid.split(row, end, stamp);
         if self.grid.row(row).len() > col {

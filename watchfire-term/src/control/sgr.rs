@@ -19,6 +19,8 @@ fn apply_grouped(params: &Params, look: &mut Look) {
         let mut used = group.len().max(1);
         match params.value(index) {
             4 => look.set_underline(group.get(1).copied().unwrap_or(1)),
+            // Semicolons were in use for colours before the colons of ISO 8613-6 were. Programs send both, also in
+            // one sequence.
             code @ (38 | 48 | 58) => {
                 let (paint, taken) = color(params, index);
                 used = taken;
@@ -42,6 +44,7 @@ fn apply_flat(mut values: &[u16], look: &mut Look) {
         let (paint, rest) = match rest {
             [5, n, rest @ ..] => (Some(Paint::indexed(byte(*n))), rest),
             [2, r, g, b, rest @ ..] => (Some(Paint::rgb(byte(*r), byte(*g), byte(*b))), rest),
+            // Cut off: what is left are parts of a colour. Read as codes they would blink or conceal.
             [2 | 5, ..] => (None, &[][..]),
             [_, rest @ ..] => (None, rest),
             [] => (None, &[][..]),
@@ -64,16 +67,21 @@ fn set_color(code: u16, paint: Option<Paint>, look: &mut Look) {
 #[inline(always)]
 fn set(code: u16, look: &mut Look) {
     match code {
+        // OSC 8 alone ends a link.
         0 => *look = Look::default().with_link(look.link()),
         1 => look.set(Attributes::BOLD, true),
         2 => look.set(Attributes::DIM, true),
         3 => look.set(Attributes::ITALIC, true),
         4 => look.set_underline(1),
+        // Slow and rapid blinking are drawn the same everywhere.
         5 | 6 => look.set(Attributes::BLINK, true),
         7 => look.set(Attributes::INVERSE, true),
         8 => look.set(Attributes::CONCEAL, true),
         9 => look.set(Attributes::STRIKE, true),
+        // ECMA-48 and xterm: doubly underlined. Linux's console ended bold here until 4.17, and some programs still
+        // expect that.
         21 => look.set_underline(2),
+        // ECMA-48 takes both for intensities, which one code sets back to normal.
         22 => {
             look.set(Attributes::BOLD, false);
             look.set(Attributes::DIM, false);
@@ -91,6 +99,7 @@ fn set(code: u16, look: &mut Look) {
         53 => look.set(Attributes::OVERLINE, true),
         55 => look.set(Attributes::OVERLINE, false),
         59 => look.set_underline_color(Paint::DEFAULT),
+        // aixterm's bright colours are the entries 8 to 15 of the palette.
         90..=97 => look.set_foreground(Paint::indexed((code - 82) as u8)),
         100..=107 => look.set_background(Paint::indexed((code - 92) as u8)),
         _ => {}

@@ -10,6 +10,7 @@ impl State {
     pub(crate) fn set_ansi(&mut self, on: bool) {
         if on {
             if let Some(kept) = self.vt52.take() {
+                // As in xterm, `ESC <` leads to a VT100, whatever the level was before.
                 (self.charsets, self.level) = (kept, 1);
                 self.modes.set(Mode::LeftRightMargins, false);
             }

@@ -35,6 +35,7 @@ impl State {
             9 | 10 => self.maximize(params.value(0), params.value(1)),
             // There is no window, but what was asked of it is remembered.
             11 => self.reply_csi(if self.iconified { "2t" } else { "1t" }),
+            // Made up, but consistent: a child that moves its window reads back where it is.
             13 => self.reply_csi(&format!("3;{};{}t", self.position.0, self.position.1)),
             14 => self.reply_csi(&format!("4;{};{}t", pixels.0, pixels.1)),
             15 => {
@@ -52,6 +53,7 @@ impl State {
             21 => self.reply_osc("l", false),
             22 => self.push_titles(params.value(1)),
             23 => self.pop_titles(params.value(1)),
+            // DECSLPP: from 24 on the number is that of lines.
             lines @ 24.. => self.child_resize(cols, usize::from(lines)),
             _ => {}
         }
@@ -96,6 +98,7 @@ impl State {
             3 => Some((rows, display.1)),
             _ => None,
         };
+        // The first size counts. Maximised twice, the screen must still find back to what it was.
         if how > 0 && wanted.is_some() {
             self.before_full.get_or_insert((rows, cols));
         }
@@ -108,6 +111,7 @@ impl State {
         if self.titles.len() >= DEPTH {
             self.titles.pop_front();
         }
+        // 0 stands for both, 1 for the icon's name, 2 for the window's title.
         let icon = (which != 2).then(|| self.icon.clone());
         let title = (which != 1).then(|| self.title.clone());
         self.titles.push_back((icon, title));
@@ -151,7 +155,10 @@ impl State {
     }
 
     fn child_resize(&mut self, cols: usize, rows: usize) {
+        // The pseudo-terminal keeps its size: the child would paint for a screen other than the one that the kernel
+        // reports to it.
         if self.options.child_resize {
+            // A child must not get screens of any size for a few bytes.
             self.resize(cols.clamp(1, MOST_COLS), rows.clamp(1, MOST_ROWS));
             self.tell(Event::Resized);
         }

@@ -1,6 +1,5 @@
 //! From one picture to another.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +34,7 @@ pub fn cells<'a>(from: &Snapshot, to: &'a Snapshot) -> Vec<CellChange<'a>> {
         let end = if old.is_some() { before.len().max(now.len()) } else { usize::from(to.size.cols()) };
         for col in 0..end {
             let (was, is) = (before.get(col).copied().flatten(), now.get(col).copied().flatten());
+            // The right half belongs to the change of the left one.
             let covered = now.get(col).is_some_and(Option::is_none) && col > 0 && is_wide(&now, col - 1);
             if (old.is_none() || was != is) && !covered {
                 changes.push(CellChange { row, col: col as u16, cell: is });
@@ -60,9 +60,11 @@ fn columns(line: &Line) -> Vec<Option<Cell<'_>>> {
 
 /// Returns ANSI that paints a picture on a terminal of its size, over any content.
 ///
-/// Graphemes that only mode 2027 makes one cell of are written in that mode, which is off afterwards.
+/// Graphemes that only mode 2027 makes one cell of are written in that mode, which is off afterwards. Emoji by selector that take
+/// one column are written without our mode 27027, which is on afterwards.
 #[must_use]
 pub fn paint(snapshot: &Snapshot) -> String {
+    // Default looks first, because what is erased takes the background at hand.
     let mut out = String::from("\x1b[m\x1b[H\x1b[2J");
     for (row, line) in (1..).zip(&snapshot.lines) {
         paint_line(row, line, &mut out);
@@ -79,9 +81,11 @@ pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
         return paint(to);
     }
     let (mut out, blank) = (String::new(), Line::default());
-    let by = moved(from, to);
+    let by = to.moved_since(from);
     let _ = match by {
         0 => Ok(()),
+        // SU and SD move all rows, wherever the cursor is. Blank rows come in, as the lines that are compared below
+        // expect.
         1.. => write!(out, "\x1b[{by}S"),
         _ => write!(out, "\x1b[{}T", -by),
     };
@@ -95,25 +99,6 @@ pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
         cursor(to, &mut out);
     }
     out
-}
-
-/// Returns the number of rows by which the picture moved up, negative for down, or 0 if a move explains no more rows
-/// than none.
-fn moved(from: &Snapshot, to: &Snapshot) -> isize {
-    let rows = from.lines.len();
-    // Lines are shared between snapshots, also after they scrolled.
-    let places: HashMap<_, _> =
-        from.lines.iter().zip(0..).map(|(line, row)| (Arc::as_ptr(line), row)).collect();
-    let mut votes = vec![0_usize; 2 * rows + 1];
-    for (row, line) in to.lines.iter().enumerate() {
-        let vote = places.get(&Arc::as_ptr(line)).and_then(|old: &usize| votes.get_mut(old + rows - row));
-        if let Some(vote) = vote {
-            *vote += 1;
-        }
-    }
-    let stay = votes.get(rows).copied().unwrap_or_default();
-    let most = votes.iter().enumerate().max_by_key(|(_, count)| **count);
-    most.filter(|(_, count)| **count > stay).map_or(0, |(place, _)| place as isize - rows as isize)
 }
 
 /// Turns `old` into `new` in a row, counted from 1.
@@ -136,6 +121,7 @@ fn repaint_line(row: isize, old: &Line, new: &Line, out: &mut String) {
     while start > 0 && !begins(start) {
         start -= 1;
     }
+    // Columns at the end are equal only if both rows are as long: otherwise the rest is erased.
     let mut end = now.len();
     if before.len() == now.len() {
         while end > start && before.get(end - 1) == now.get(end - 1) {
@@ -146,6 +132,7 @@ fn repaint_line(row: isize, old: &Line, new: &Line, out: &mut String) {
         }
     }
     paint_columns(row, new, start..end, out);
+    // EL is shorter than blanks, and the default background is in force.
     if before.len() > now.len() {
         out.push_str("\x1b[K");
     }
@@ -184,6 +171,11 @@ fn paint_columns(row: isize, line: &Line, range: Range<usize>, out: &mut String)
                 let _ = write!(out, "\x1b[{row};{}H\x1b[?2027h{text}\x1b[?2027l", col + 1);
                 continue;
             }
+            // Most terminals give it two columns. What comes next is placed, in case that the receiver does not know the mode.
+            RunKind::Cluster if run.columns == 1 && width::selects_emoji(text) => {
+                let _ = write!(out, "\x1b[?27027l{text}\x1b[?27027h\x1b[{row};{}H", col + 2);
+                continue;
+            }
             RunKind::Cluster => {
                 out.push_str(text);
                 continue;
@@ -204,6 +196,7 @@ fn paint_columns(row: isize, line: &Line, range: Range<usize>, out: &mut String)
 
 /// The beginning of a link, or the end of one.
 pub(crate) fn write_link(link: Option<&Hyperlink>, out: &mut String) {
+    // An empty target ends a link, so no other sequence is needed.
     let (id, uri) = link.map_or(("", ""), |link| (&link.id, &link.uri));
     let _ = write!(out, "\x1b]8;{}{id};{uri}\x1b\\", if id.is_empty() { "" } else { "id=" });
 }
@@ -221,6 +214,7 @@ fn cursor(snapshot: &Snapshot, out: &mut String) {
 }
 
 fn write_style(style: Style, out: &mut String) {
+    // From the default each time: the receiver's look is not known at the first run.
     out.push_str("\x1b[0");
     for (attribute, code) in [
         (Attributes::BOLD, 1),
@@ -252,6 +246,7 @@ fn write_style(style: Style, out: &mut String) {
             Color::Rgb(r, g, b) => write!(out, ";{kind};2;{r};{g};{b}"),
         };
     }
+    // With colons. After semicolons a terminal that does not know 58 would take what follows for codes of its own.
     let _ = match style.underline_color {
         Color::Default => Ok(()),
         Color::Indexed(n) => write!(out, ";58:5:{n}"),

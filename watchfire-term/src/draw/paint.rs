@@ -9,6 +9,7 @@ use crate::cells::width;
 use crate::draw::diff;
 use crate::draw::spell;
 use crate::state::State;
+use crate::state::modes::Mode;
 
 /// Paints one screen, row by row, on one that is blank.
 #[derive(Debug)]
@@ -18,18 +19,22 @@ pub(crate) struct Painter<'a> {
     style: u32,
     look: Look,
     protected: bool,
+    /// Mode 2027 of the receiver.
     graphemes: bool,
+    /// Width of emoji by selector at the receiver, once it was set.
+    emoji: Option<bool>,
 }
 
 impl<'a> Painter<'a> {
+    /// Begins with the modes after a reset, without mode 2027.
     pub(crate) fn new(state: &'a State, grid: &'a Grid) -> Self {
-        let graphemes = state.options.graphemes;
-        Self { state, grid, style: 0, look: Look::default(), protected: false, graphemes }
+        Self { state, grid, style: 0, look: Look::default(), protected: false, graphemes: false, emoji: None }
     }
 
-    /// Sets whether mode 2027 is on before the painting.
-    pub(crate) fn with_graphemes(mut self, on: bool) -> Self {
-        self.graphemes = on;
+    /// Begins with the modes of the terminal that is painted.
+    pub(crate) fn within_modes(mut self) -> Self {
+        self.graphemes = self.state.on(Mode::Graphemes);
+        self.emoji = Some(self.state.on(Mode::EmojiPresentation));
         self
     }
 
@@ -40,17 +45,20 @@ impl<'a> Painter<'a> {
         for row in 0..self.grid.rows() {
             let slot = self.grid.slot(row);
             self.cells(row, 0..cols, out);
+            // After the text: once it is of double width, the row takes only half of it.
             if let Some(code) = [b'6', b'3', b'4'].get(usize::from(slot.size).wrapping_sub(1)) {
                 spell::place(row, 0, out);
                 out.extend_from_slice(&[0x1b, b'#', *code]);
             }
             let whole = self.grid.row(row).len() == cols;
+            // A terminal notes a wrap only when text runs into the next row, so that is what has to happen again.
             if slot.flags & Slot::WRAPPED != 0 && row + 1 < self.grid.rows() && whole {
                 self.wrap(row, cols, out);
             }
         }
-        let graphemes = self.state.options.graphemes;
-        self.end(graphemes, out);
+        self.pen(Cell::BLANK, out);
+        // Mode 2027 as it was before the painting. A second screen is painted from the same state.
+        self.cluster(false, out);
     }
 
     /// Estimates the number of bytes from every fourth row, with some room for the rest.
@@ -59,6 +67,8 @@ impl<'a> Painter<'a> {
         let changes = |row: &[Cell]| {
             row.iter().zip(row.iter().skip(1)).filter(|(cell, next)| cell.style() != next.style()).count()
         };
+        // A buffer that grows copies all of a redraw several times. Twenty-four bytes are about what a
+        // change of colours takes.
         4 * rows.map(|row| row.len() + 24 * changes(row) + 16).sum::<usize>() + 1024
     }
 
@@ -68,10 +78,11 @@ impl<'a> Painter<'a> {
         self.text(cell, &[cell], out);
     }
 
-    /// Returns to the default look, and leaves mode 2027 as `graphemes` says.
-    pub(crate) fn end(mut self, graphemes: bool, out: &mut Vec<u8>) {
+    /// Returns to the default look and to the modes of the terminal that is painted.
+    pub(crate) fn end_within_modes(mut self, out: &mut Vec<u8>) {
         self.pen(Cell::BLANK, out);
-        self.cluster(graphemes, out);
+        self.cluster(self.state.on(Mode::Graphemes), out);
+        self.emoji(self.state.on(Mode::EmojiPresentation), out);
     }
 
     /// Makes a row go on in the next, which is blank yet.
@@ -81,6 +92,7 @@ impl<'a> Painter<'a> {
             // A wide character does not fit, which is what left the blank.
             self.pen(Cell::BLANK.with_style(last.style()), out);
             spell::place(row, cols - 1, out);
+            // Any wide character would do. It is blanked below, and the filler that it leaves is the one to make.
             out.extend_from_slice("\u{3000}".as_bytes());
         } else if last.has(Cell::SPACER) && self.grid.slot(row).size != 0 {
             // It does not fit there a second time, on a row of double width.
@@ -93,6 +105,7 @@ impl<'a> Painter<'a> {
             out.push(b' ');
         }
         self.pen(Cell::BLANK, out);
+        // What was written into the next row only made the line wrap.
         out.extend_from_slice(b"\r\x1b[2X");
     }
 
@@ -103,6 +116,7 @@ impl<'a> Painter<'a> {
         // Where the next run is, and where the cursor is, as far as that is known.
         let (mut col, mut at) = (columns.start, usize::MAX);
         while let Some(&first) = rest.first() {
+            // Clusters are painted one by one: each may need other modes than its neighbour.
             let alike = if first.has(Cell::CLUSTER) {
                 1
             } else if first.is_empty() {
@@ -134,7 +148,11 @@ impl<'a> Painter<'a> {
     fn text(&mut self, first: Cell, run: &[Cell], out: &mut Vec<u8>) {
         if first.has(Cell::CLUSTER) {
             let text = self.state.clusters.text(first.content());
-            self.cluster(width::joins(text, first.has(Cell::WIDE)), out);
+            let joins = width::joins(text, first.has(Cell::WIDE));
+            self.cluster(joins, out);
+            if !joins && width::selects_emoji(text) {
+                self.emoji(first.has(Cell::WIDE), out);
+            }
             return out.extend_from_slice(text.as_bytes());
         }
         self.cluster(false, out);
@@ -153,6 +171,13 @@ impl<'a> Painter<'a> {
         if self.graphemes != on {
             self.graphemes = on;
             out.extend_from_slice(if on { b"\x1b[?2027h" } else { b"\x1b[?2027l" });
+        }
+    }
+
+    fn emoji(&mut self, wide: bool, out: &mut Vec<u8>) {
+        if self.emoji != Some(wide) {
+            self.emoji = Some(wide);
+            out.extend_from_slice(if wide { b"\x1b[?27027h" } else { b"\x1b[?27027l" });
         }
     }
 

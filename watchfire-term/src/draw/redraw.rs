@@ -15,7 +15,7 @@ impl Emulator {
     /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
     /// cursor, what is saved, looks, links, margins, tab stops, character sets, modes, titles and colours.
     ///
-    /// Left out are scrollback, prompt marks, what is on stacks (titles, XTPUSHSGR, XTPUSHCOLORS, the keyboard of the
+    /// Left out are scrollback, images, prompt marks, what is on stacks (titles, XTPUSHSGR, XTPUSHCOLORS, the keyboard of the
     /// screen that is not shown), modes kept by XTSAVE, how sums and titles are to be told (XTCHECKSUM, XTSMTITLE),
     /// reports of the size (mode 2048), DECCOLM, where the window is, what REP would repeat, and an unfinished
     /// grapheme, sequence or frame.
@@ -27,8 +27,12 @@ impl Emulator {
             // This resets, too.
             out.extend_from_slice(format!("\x1b[6{};1\"p", state.level).as_bytes());
         }
+        // The painter begins from here, whatever the receiver's options are.
+        out.extend_from_slice(b"\x1b[?2027l");
         match &state.other {
             Some(main) if state.alternate => {
+                // Before the painting, because each cursor is saved while its screen is shown, and moving there
+                // leaves no trace.
                 add(&mut out, |text| save(state.saved[0], text));
                 Painter::new(state, main).paint(&mut out);
                 out.extend_from_slice(b"\x1b[?47h");
@@ -62,6 +66,7 @@ fn save(saved: Saved, out: &mut String) {
         out.push_str("\x1b[1\"q");
     }
     charsets(saved.charsets, out);
+    // Back to the state after a reset, from which the painter goes on.
     out.push_str("\x1b7\x1b[?6l\x1b[m");
     if saved.protected {
         out.push_str("\x1b[0\"q");
@@ -98,6 +103,7 @@ fn charsets(charsets: Charsets, out: &mut String) {
 /// Everything that is not painted.
 fn settings(state: &State, out: &mut String) {
     tabs(state, out);
+    // Titles have no control characters, so they cannot end this command early.
     let _ = write!(out, "\x1b]2;{}\x1b\\\x1b]1;{}\x1b\\", state.title, state.icon);
     for (name, color) in state.palette.set_colors() {
         let _ = write!(out, "\x1b]{name};{color}\x1b\\");
@@ -107,6 +113,8 @@ fn settings(state: &State, out: &mut String) {
         let _ = write!(out, "\x1b[{}*x", state.change_extent);
     }
     let _ = write!(out, "\x1b[{} q", state.cursor_style);
+    // Modes first, margins next, the cursor last: DECOM, DECLRMM and DECSTBM send the cursor home, and origin mode
+    // counts from the margins.
     modes(state, out);
     margins(state, out);
     cursor(state, out);
@@ -127,9 +135,13 @@ fn settings(state: &State, out: &mut String) {
         Some(3) => "\x1b|",
         _ => "",
     });
+    if state.eight_bit_replies {
+        out.push_str("\x1b G");
+    }
     if sets.bytes {
         out.push_str("\x1b%@");
     }
+    // At the end, because nothing above may be inserted, or overwritten in the last column.
     if state.on(Mode::Insert) {
         out.push_str("\x1b[4h");
     }
@@ -147,6 +159,7 @@ fn tabs(state: &State, out: &mut String) {
     if state.tabs == Tabs::new(state.cols()) {
         return;
     }
+    // The receiver has a stop every eight columns after its reset.
     out.push_str("\x1b[3g");
     for col in state.tabs.stops() {
         let _ = write!(out, "\x1b[{}G\x1bH", col + 1);
@@ -172,8 +185,9 @@ fn modes(state: &State, out: &mut String) {
     for (list, mark) in [(&ANSI[..], ""), (&DEC[..], "?")] {
         for (number, mode) in list.iter().filter(|(_, mode)| !apart.contains(mode)) {
             let on = state.on(*mode);
-            let given = if *mode == Mode::Graphemes { state.options.graphemes } else { default.on(*mode) };
-            if on != given || *mode == Mode::CursorBlink {
+            // What a reset makes of these depends on the receiver's options, so they are always said.
+            let optional = matches!(mode, Mode::Graphemes | Mode::EmojiPresentation);
+            if on != default.on(*mode) || optional || *mode == Mode::CursorBlink {
                 let _ = write!(out, "\x1b[{mark}{number}{}", if on { 'h' } else { 'l' });
             }
         }
@@ -188,6 +202,7 @@ fn margins(state: &State, out: &mut String) {
     if (margins.top, margins.bottom) != (0, state.rows()) {
         let _ = write!(out, "\x1b[{};{}r", margins.top + 1, margins.bottom);
     }
+    // The mode before its margins, which it alone allows.
     if state.on(Mode::LeftRightMargins) {
         let _ = write!(out, "\x1b[?69h\x1b[{};{}s", margins.left + 1, margins.right);
     }
@@ -203,6 +218,7 @@ fn cursor(state: &State, out: &mut String) {
     if state.on(Mode::Origin) && !inside {
         return out.push_str(&paint::report(state.row, state.col, state.wrap, true));
     }
+    // As the child counts, because origin mode is in force at the receiver by now.
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);
     let cell = state.grid.cell(state.row, state.col);
     // What fits depends on where it begins, on a row of double width.
@@ -216,8 +232,9 @@ fn cursor(state: &State, out: &mut String) {
     let at = if wide { state.col - 1 } else { state.col };
     let _ = write!(out, "\x1b[{row};{}H", col - usize::from(wide));
     let mut text = Vec::new();
-    let mut painter = Painter::new(state, &state.grid).with_graphemes(state.on(Mode::Graphemes));
+    // Modes are set by now, so the cell is written in those in force, and they stay.
+    let mut painter = Painter::new(state, &state.grid).within_modes();
     painter.cell(state.grid.cell(state.row, at), &mut text);
-    painter.end(state.on(Mode::Graphemes), &mut text);
+    painter.end_within_modes(&mut text);
     out.push_str(&String::from_utf8_lossy(&text));
 }

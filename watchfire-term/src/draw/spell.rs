@@ -8,6 +8,7 @@ use crate::cells::style::{Look, Paint};
 pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(b"\x1b[");
+    // Some codes end two attributes at once, such as 22, so a change of attributes begins from nothing.
     if from.bits() != to.bits() {
         put_look(to, out);
     } else {
@@ -25,6 +26,7 @@ pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {
 pub(crate) fn describe(look: Look) -> String {
     let mut text = Vec::new();
     put_look(look, &mut text);
+    // The separator behind the last parameter.
     text.pop();
     String::from_utf8(text).unwrap_or_default()
 }
@@ -114,6 +116,7 @@ fn put_look(look: Look, out: &mut Vec<u8>) {
             put_number((look.bits() >> 8) as u8, b';', out);
         }
     }
+    // In the order of xterm's report (DECRQSS), which is made of this as well.
     attribute(Attributes::BLINK, 5, out);
     attribute(Attributes::INVERSE, 7, out);
     attribute(Attributes::CONCEAL, 8, out);
@@ -128,6 +131,7 @@ fn put_whole_color(color: Color, short: Option<u8>, extended: &[u8; 3], out: &mu
     match (color, short) {
         (Color::Default, _) => {}
         (Color::Indexed(n @ 0..8), Some(base)) => put_number(base + n, b';', out),
+        // aixterm's codes, 90 and 100, are 60 above the first ones.
         (Color::Indexed(n @ 8..16), Some(base)) => put_number(base + 52 + n, b';', out),
         (Color::Indexed(n), _) => {
             out.extend_from_slice(extended);

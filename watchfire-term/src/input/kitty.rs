@@ -47,6 +47,7 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
             if !has(ALL) && plain || !sequences {
                 return legacy::encode(key, state);
             }
+            // Kitty names a key by its character without shift.
             let base = c.to_lowercase().next().unwrap_or(c);
             let shifted = has(ALTERNATES) && base != c;
             let code = if shifted {
@@ -71,6 +72,7 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
             Some(code) => (code.to_string(), None),
             None => return legacy::encode(key, state),
         },
+        // Keys without a legacy number have one in Unicode's private use area.
         KeyCode::F(number @ 13..=35) => ((57376 + u32::from(number) - 13).to_string(), None),
         // Modes change it only where nothing else was asked for.
         code if modifiers.is_empty() && !sequences && !has(EVENTS) => {

@@ -19,10 +19,12 @@ pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
         KeyCode::Char(c) => character(c, modifiers, state),
         KeyCode::Keypad(c) => keypad(c, modifiers, state),
         KeyCode::Enter => {
+            // LNM: Enter sends both.
             let text = if state.on(Mode::NewLine) { "\r\n" } else { "\r" };
             special('\r', text, modifiers, 1, state)
         }
         KeyCode::Escape => special('\x1b', "\x1b", modifiers, 2, state),
+        // CBT, the key `kcbt` of terminfo.
         KeyCode::Tab if modifiers == Modifiers::SHIFT => b"\x1b[Z".to_vec(),
         KeyCode::Tab => special('\t', "\t", modifiers, 1, state),
         KeyCode::Backspace => {
@@ -46,6 +48,7 @@ pub(super) fn function_key(code: KeyCode, modifiers: Modifiers, state: &State) -
         if modifiers == Modifiers::NONE {
             format!("\x1b{}{letter}", if single { 'O' } else { '[' })
         } else {
+            // A modified key has CSI and a first parameter of 1 also in application mode (xterm).
             format!("\x1b[1;{}{letter}", modifiers.number())
         }
     };
@@ -57,6 +60,7 @@ pub(super) fn function_key(code: KeyCode, modifiers: Modifiers, state: &State) -
         }
     };
     let application = state.on(Mode::AppCursor);
+    // The gaps are those between the groups of keys on the VT220's keyboard.
     const NUMBERS: [u8; 16] = [15, 17, 18, 19, 20, 21, 23, 24, 25, 26, 28, 29, 31, 32, 33, 34];
     let text = match code {
         KeyCode::Up => letter('A', application),
@@ -87,6 +91,7 @@ fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
         return format!("\x1b[27;{};{}~", modifiers.number(), u32::from(c)).into_bytes();
     }
     let mut out = String::new();
+    // As with xterm's metaSendsEscape. To set the eighth bit instead, as a VT220 does, would break UTF-8.
     if modifiers.contains(Modifiers::ALT) {
         out.push('\x1b');
     }
@@ -108,6 +113,7 @@ fn special(c: char, text: &str, modifiers: Modifiers, level: u8, state: &State) 
 fn control(c: char) -> Option<u8> {
     Some(match c.to_ascii_lowercase() {
         c @ 'a'..='z' => c as u8 & 0x1f,
+        // Digits as on the VT220: control with 2 to 8 makes those controls that no letter does.
         ' ' | '@' | '2' => 0,
         '[' | '3' => 0x1b,
         '\\' | '4' => 0x1c,

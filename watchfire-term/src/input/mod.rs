@@ -27,6 +27,7 @@ impl Emulator {
     /// The bytes for a key; empty when the child would get none, as for the release of one unless it asked.
     #[must_use]
     pub fn encode_key(&self, key: &Key) -> Vec<u8> {
+        // Kitty's protocol takes the place of xterm's as soon as any of its flags is set.
         match self.state.keyboard.flags(self.state.alternate) {
             0 => legacy::encode(key, &self.state),
             flags => kitty::encode(key, flags, &self.state),
@@ -42,6 +43,7 @@ impl Emulator {
         out.push_str(if bracketed { "\x1b[200~" } else { "" });
         for c in text.replace("\r\n", "\n").chars() {
             match c {
+                // Without brackets the text arrives as if typed, and Enter is a carriage return.
                 '\n' | '\r' => out.push(if bracketed { '\n' } else { '\r' }),
                 '\t' => out.push('\t'),
                 c if c.is_control() => {}

@@ -83,11 +83,14 @@ pub(super) fn encode(mouse: &Mouse, state: &State) -> Vec<u8> {
         // A wheel has no way up.
         MouseKind::Release(button) if presses && button.number() < 64 => (button.number(), true),
         MouseKind::Drag(button) if drags => (button.number() + 32, false),
+        // 3 for no button, and 32 for a move.
         MouseKind::Move if moves => (35, false),
         _ => return Vec::new(),
     };
+    // X10's mode reports presses alone, without modifiers.
     let held = if on(Mode::MouseX10) { 0 } else { modifiers(mouse.modifiers) };
     let (width, height) = state.options.cell_pixels;
+    // A viewer's window may be larger than the screen.
     let (row, col) = (
         u32::from(mouse.row.min(state.rows() as u16 - 1)),
         u32::from(mouse.col.min(state.cols() as u16 - 1)),

@@ -32,6 +32,9 @@ pub trait Handler {
     /// An operating system command, without introducer and terminator. `bell` if BEL ended it.
     fn osc(&mut self, _data: &[u8], _bell: bool) {}
 
+    /// An application program command, without introducer and terminator.
+    fn apc(&mut self, _data: &[u8]) {}
+
     /// A device control string begins.
     fn dcs_start(&mut self, _params: &Params, _sequence: Sequence) {}
 

@@ -3,7 +3,7 @@
 use super::utf8::{Decoded, decode, decode_run};
 use super::{Handler, Params, Sequence};
 
-/// Longest operating system command that is reported; longer ones are dropped whole.
+/// Longest operating system or application program command that is reported; longer ones are dropped whole.
 const MAX_STRING: usize = 64 << 10;
 /// Characters that are decoded before they are handed over.
 pub(super) const RUN: usize = 128;
@@ -55,7 +55,8 @@ pub(super) enum State {
     DcsIgnore,
     DcsData,
     Osc,
-    /// SOS, PM or APC.
+    Apc,
+    /// SOS or PM.
     Ignored,
     Vt52,
     Vt52Escape,
@@ -108,7 +109,7 @@ impl Parser {
         self
     }
 
-    /// Reports operating system commands up to `bytes` long; longer ones are dropped.
+    /// Reports operating system and application program commands up to `bytes` long; longer ones are dropped.
     #[must_use]
     pub fn with_string_limit(mut self, bytes: usize) -> Self {
         self.max_string = bytes;
@@ -126,6 +127,7 @@ impl Parser {
     /// A parser with the same options in its initial state.
     #[must_use]
     pub fn fresh(&self) -> Self {
+        // Options are the embedder's and stay. All else is the child's.
         let (max_string, c1, recover) = (self.max_string, self.c1, self.recover);
         Self { max_string, c1, recover, knows_vt52: self.knows_vt52, ..Self::default() }
     }
@@ -149,12 +151,15 @@ impl Parser {
 
     /// Reads `bytes`.
     pub fn feed<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) {
+        // Once for all of the bytes, because clearing it takes time.
         let mut run = ['\0'; RUN];
         let mut rest = self.finish_character(bytes, handler);
         while let Some(&byte) = rest.first() {
             let used = match self.state {
                 State::Ground => self.ground(rest, &mut run, handler),
-                State::Osc | State::DcsData | State::Ignored | State::DcsIgnore => self.string(rest, handler),
+                State::Osc | State::Apc | State::DcsData | State::Ignored | State::DcsIgnore => {
+                    self.string(rest, handler)
+                }
                 State::Vt52 => self.vt52(rest, &mut run, handler),
                 _ => self.sequence(byte, handler),
             };
@@ -187,6 +192,7 @@ impl Parser {
                         break;
                     }
                 }
+                // VT100 manual: DEL is padding, and never shown.
                 DEL => rest = tail,
                 b'\r' if tail.first() == Some(&b'\n') => {
                     handler.line_end();
@@ -204,6 +210,8 @@ impl Parser {
     /// Behind ESC: a control sequence that is whole and has nothing unusual in it. What follows it.
     #[inline]
     fn whole_csi<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> Option<&'a [u8]> {
+        // Nearly all sequences are whole and have nothing unusual. Those need no state. All others are left to the
+        // machine, which reads byte by byte and never sees what was read here.
         let mut rest = bytes.strip_prefix(b"[")?;
         let mut marks = [0; 2];
         if let [mark @ b'<'..=b'?', tail @ ..] = rest {
@@ -283,6 +291,7 @@ impl Parser {
         if had == 0 || bytes.is_empty() {
             return bytes;
         }
+        // The bytes that came before and those that came now, decoded as one.
         let mut len = had;
         for (slot, byte) in self.partial.iter_mut().skip(had).zip(bytes) {
             *slot = *byte;
@@ -317,6 +326,7 @@ impl Parser {
 
     fn enter_string(&mut self, state: State) {
         self.string.clear();
+        // Long strings are rare. The memory of one is given back when the next begins.
         self.string.shrink_to(1 << 10);
         (self.too_long, self.before, self.state, self.string_len) = (false, 0, state, 0);
     }
@@ -329,7 +339,9 @@ impl Parser {
             0x90 => self.enter(State::DcsEntry),
             0x9b => self.enter(State::CsiEntry),
             0x9d => self.enter_string(State::Osc),
-            0x98 | 0x9e | 0x9f => self.enter_string(State::Ignored),
+            0x9f => self.enter_string(State::Apc),
+            0x98 | 0x9e => self.enter_string(State::Ignored),
+            // The end of a string that did not begin.
             ST => {}
             _ => handler.control(byte),
         }
@@ -347,6 +359,7 @@ impl Parser {
 
     /// Returns true if this byte cannot be in the sequence, so that it begins text after a broken one.
     fn cannot_have(&self, byte: u8) -> bool {
+        // A header of a string has no line feed; if it does, the string was never one.
         let string = matches!(self.state, State::DcsEntry | State::DcsParam | State::DcsIntermediate);
         byte >= 0x80 || string && byte == b'\n'
     }
@@ -356,18 +369,22 @@ impl Parser {
         use State::*;
         match (self.state, byte) {
             (Vt52Escape | Vt52Ignored | Vt52Row | Vt52Column, _) => self.vt52_step(byte, handler),
+            // ESC gives up any sequence and begins another (DEC STD 070).
             (_, ESC) => self.enter(Escape),
+            // CAN and SUB give a sequence up. On a VT100, SUB also showed that an error happened.
             (_, CAN | SUB) => {
                 self.state = Ground;
                 handler.control(byte);
             }
             (DcsEntry | DcsParam | DcsIntermediate, 0..0x20) | (_, DEL..) => {}
+            // Controls within a sequence act at once, and the sequence goes on (VT100). Only a string swallows them.
             (_, 0..0x20) => handler.control(byte),
 
             (Escape, b'[') => self.enter(CsiEntry),
             (Escape, b']') => self.enter_string(Osc),
             (Escape, b'P') => self.enter(DcsEntry),
-            (Escape, b'X' | b'^' | b'_') => self.enter_string(Ignored),
+            (Escape, b'_') => self.enter_string(Apc),
+            (Escape, b'X' | b'^') => self.enter_string(Ignored),
             (Escape | EscapeIntermediate, 0x20..0x30) => {
                 self.mark(byte);
                 self.state = EscapeIntermediate;
@@ -404,6 +421,8 @@ impl Parser {
                 self.mark(byte);
                 self.state = DcsIntermediate;
             }
+            // A parameter behind an intermediate, or a private mark behind a parameter: nothing that is defined. The
+            // sequence is read to its end and dropped.
             (CsiIntermediate, _) | (CsiParam, b'<'..) => self.state = CsiIgnore,
             (DcsIntermediate, _) | (DcsParam, b'<'..) => self.enter_string(DcsIgnore),
             (CsiEntry | CsiParam, _) => {
@@ -414,7 +433,7 @@ impl Parser {
                 self.param(byte);
                 self.state = DcsParam;
             }
-            (Ground | Osc | DcsData | DcsIgnore | Ignored | Vt52, _) => {}
+            (Ground | Osc | Apc | DcsData | DcsIgnore | Ignored | Vt52, _) => {}
         }
     }
 
@@ -461,7 +480,9 @@ impl Parser {
 
     /// Reads on in a string; how many bytes that took.
     fn string<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
+        // What neither ends nor interrupts the string is taken at once.
         let mut len = bytes.iter().take_while(|&&byte| byte >= 0x20 && byte != DEL && byte != ST).count();
+        // For the sanitiser: output that was cut off inside of a string would otherwise be lost up to its end.
         if let Some(most) = self.recover {
             len = len.min(most - self.string_len);
             let image =
@@ -480,6 +501,7 @@ impl Parser {
         }
         let Some(&byte) = bytes.first() else { return 0 };
         match byte {
+            // ESC ends the string, whatever comes next. The backslash of ST is then a sequence that does nothing.
             ESC => {
                 self.end_string(true, false, handler);
                 self.enter(State::Escape);
@@ -489,10 +511,12 @@ impl Parser {
                 self.state = State::Ground;
                 handler.control(byte);
             }
+            // BEL is xterm's older terminator, for operating system commands alone.
             0x07 if self.state == State::Osc => {
                 self.end_string(true, true, handler);
                 self.state = State::Ground;
             }
+            // U+009C is two bytes in UTF-8. A single 0x9c may be the middle of any character, such as one in a title.
             ST if self.before == 0xc2 || self.c1 && self.before < 0x80 => {
                 if self.before == 0xc2 && self.string.last() == Some(&0xc2) {
                     self.string.pop();
@@ -512,10 +536,11 @@ impl Parser {
     fn string_data<H: Handler>(&mut self, data: &[u8], handler: &mut H) {
         match self.state {
             State::DcsData => handler.dcs_data(data),
-            State::Osc if self.string.len() + data.len() <= self.max_string => {
+            State::Osc | State::Apc if self.string.len() + data.len() <= self.max_string => {
                 self.string.extend_from_slice(data)
             }
-            State::Osc => {
+            State::Osc | State::Apc => {
+                // What came so far is dropped at once, so the rest of a flood takes no memory.
                 self.too_long = true;
                 self.string = Vec::new();
             }
@@ -527,12 +552,14 @@ impl Parser {
         match self.state {
             State::DcsData => handler.dcs_end(terminated),
             State::Osc if terminated && !self.too_long => handler.osc(&self.string, bell),
+            State::Apc if terminated && !self.too_long => handler.apc(&self.string),
             _ => {}
         }
     }
 }
 
 fn flush<H: Handler>(run: &[char], len: usize, handler: &mut H) {
+    // Handlers are promised at least one character.
     if let Some(run @ [_, ..]) = run.get(..len) {
         handler.chars(run);
     }
@@ -546,6 +573,7 @@ fn ascii_len(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     let mut len = 0;
     for word in words {
+        // Eight bytes at a time. Stable Rust has no portable vectors, and this is what compilers make vectors of.
         let word = u64::from_le_bytes(*word);
         // The high bit of each byte that is too low, DEL, or not ASCII; exact up to the first such byte.
         let control = word.wrapping_sub(0x20 * ONES) & !word;

@@ -1,5 +1,6 @@
 //! The parameters of a control sequence.
 
+// ECMA-48 sets no limit. No known sequence has more.
 const MAX: usize = 32;
 
 /// Up to 32 numbers; those after a colon belong to the one before.
@@ -106,6 +107,7 @@ impl Params {
     /// The value that is pushed next was left out.
     #[inline]
     pub(super) fn leave_out(&mut self) {
+        // Left out is not the same as zero for window operations (XTWINOPS).
         if usize::from(self.len) < MAX {
             self.empty |= 1 << self.len;
         }

@@ -19,6 +19,8 @@ pub(super) fn decode_run(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
     let (mut len, mut rest) = (0, bytes);
     loop {
         let before = len;
+        // Spaces and punctuation between other characters are decoded here. A long stretch of ASCII is left to the
+        // caller, who copies it without making characters of it.
         if rest.first().is_some_and(u8::is_ascii) && !is_long_ascii(rest) {
             while let Some((&byte @ b' '..=b'~', tail)) = rest.split_first()
                 && let Some(slot) = room.get_mut(len)
@@ -33,6 +35,7 @@ pub(super) fn decode_run(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
             slots.copy_from_slice(&four);
             (len, rest) = (len + 4, rest.get(8..).unwrap_or(&[]));
         }
+        // From U+00A0 on: what is below are controls in two bytes.
         while let Some(&[lead, next]) = rest.first_chunk()
             && lead & 0xe0 == 0xc0
             && next & 0xc0 == 0x80
@@ -43,6 +46,7 @@ pub(super) fn decode_run(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
             *slot = char::from_u32(code).unwrap_or_default();
             (len, rest) = (len + 1, rest.get(2..).unwrap_or(&[]));
         }
+        // One load and one mask test lead and continuation bytes together. `char::from_u32` rejects surrogates.
         while let Some(word) = rest.first_chunk().map(|word| u32::from_le_bytes(*word))
             && word & 0xc0_c0f0 == 0x80_80e0
             && let Some(c) = char::from_u32((word & 0xf) << 12 | word >> 2 & 0xfc0 | word >> 16 & 0x3f)
@@ -99,7 +103,10 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let Some(&lead) = bytes.first() else { return Decoded::Incomplete };
     let (len, mut code, mut allowed) = match lead {
         0..=0x7f => return Decoded::Char(char::from(lead), 1),
+        // C0 and C1 could only begin what is spelled too long.
         0xc2..=0xdf => (2, u32::from(lead & 0x1f), 0x80..=0xbf),
+        // The second byte alone tells overlong forms, surrogates, and what lies beyond U+10FFFF. So a broken
+        // character ends at the byte that breaks it, as the W3C's rule for replacement asks for.
         0xe0 => (3, 0, 0xa0..=0xbf),
         0xed => (3, 0xd, 0x80..=0x9f),
         0xe1..=0xef => (3, u32::from(lead & 0xf), 0x80..=0xbf),

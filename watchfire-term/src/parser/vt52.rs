@@ -44,6 +44,7 @@ impl Parser {
             (_, ..b' ') => handler.control(byte),
             (_, b' '..=b'/') => self.state = State::Vt52Ignored,
             (State::Vt52Ignored, _) => self.state = State::Vt52,
+            // Direct cursor address: row and column follow as one character each, a space for the first.
             (_, b'Y') => self.state = State::Vt52Row,
             (_, b'<') => {
                 self.state = State::Ground;
@@ -60,6 +61,7 @@ impl Parser {
         let esc = |mark, last| Sequence { marks: [mark, 0], last, overflow: false };
         match byte {
             b'A'..=b'D' | b'H' | b'J' | b'K' => self.vt52_csi(&[0], 0, byte, handler),
+            // Graphics mode has nearly the characters of DEC's special graphics, as in xterm.
             b'F' => handler.esc(esc(b'(', b'0')),
             b'G' => handler.esc(esc(b'(', b'B')),
             b'I' => handler.esc(esc(0, b'M')),

@@ -28,6 +28,7 @@ impl Row {
             self.mark(col, c);
             return col;
         }
+        // A cursor sent far to the right must not make a row of blanks of any length.
         if col + columns > LONGEST {
             return col;
         }
@@ -75,6 +76,7 @@ impl Row {
         if !covered(self, col) && !covered(self, col + 1) {
             return;
         }
+        // From the first column of the character to its last: what is left of it would be a different text.
         let mut start = col;
         while start > 0 && covered(self, start) {
             start -= 1;
@@ -124,6 +126,7 @@ impl Row {
     }
 
     fn move_marks(&mut self, from: usize, by: isize) {
+        // Marks are sorted by column, so all behind the place move as one.
         let from = self.marks.partition_point(|(at, _)| *at < from);
         for (at, _) in self.marks.get_mut(from..).unwrap_or(&mut []) {
             *at = at.saturating_add_signed(by);

@@ -92,6 +92,7 @@ impl PlainText {
     pub fn finish(&mut self) -> String {
         let mut rest = self.parser.take_incomplete();
         self.screen.chars(&std::mem::take(&mut rest));
+        // A cursor above the last row stands in text that has its line end already.
         let fresh = self.screen.at + 1 == self.screen.rows.len();
         self.screen.leave();
         let mut text = std::mem::take(&mut self.screen.out);
@@ -140,6 +141,7 @@ impl Screen {
             && !kept.row.is_empty()
         {
             let text = kept.row.text();
+            // A spinner repaints its row many times with what was there.
             if kept.said.as_ref() != Some(&text) {
                 self.out.push_str(&text);
                 self.out.push('\n');
@@ -161,6 +163,7 @@ impl Screen {
     }
 
     fn trim(&mut self) {
+        // Whatever a program repaints is on its screen. What is above can only be left.
         while self.rows.len() > KEPT {
             self.rows.pop_front();
             self.at = self.at.saturating_sub(1);
@@ -171,6 +174,7 @@ impl Screen {
 
     fn line_feed(&mut self) {
         let blank = self.rows.get(self.at).is_some_and(|kept| kept.row.is_empty() && kept.said.is_none());
+        // A blank row is text too, once.
         if blank {
             self.out.push('\n');
             if let Some(kept) = self.rows.get_mut(self.at) {
@@ -182,6 +186,7 @@ impl Screen {
     }
 
     fn put(&mut self, c: char) {
+        // Only text behind a carriage return shows whether that began a line anew.
         if std::mem::take(&mut self.returned) && self.policy == CarriageReturn::NewLine {
             self.line_feed();
         }
@@ -202,6 +207,7 @@ impl Screen {
     }
 
     fn down(&mut self, count: usize) {
+        // A cursor moves no further than the screen reaches. Only line feeds make new rows.
         let bottom = (self.top + self.height - 1).max(self.at);
         self.go_to_row((self.at + count).min(bottom));
     }
@@ -213,6 +219,7 @@ impl Screen {
 
     fn erase_rows(&mut self, from: usize, to: usize) {
         for kept in self.rows.iter_mut().take(to).skip(from) {
+            // What was said of a row is remembered: the same text painted again is no news.
             kept.row = Row::default();
         }
     }

@@ -52,6 +52,7 @@ impl Charset {
             (false, 0, b'0') => Self::Graphics,
             (false, 0, b'<') | (false, b'%', b'5') => Self::Supplemental,
             (false, 0, b'>') => Self::Technical,
+            // One letter for two sets: the British one of 94 characters, and Latin-1 of 96.
             (false, 0, b'A') => Self::National(&UK),
             (false, 0, b'4') => Self::National(&DUTCH),
             (false, 0, b'5' | b'C') => Self::National(&FINNISH),
@@ -78,6 +79,7 @@ impl Charset {
             }
             Self::Technical => {
                 let mapped = code.checked_sub(0x21).and_then(|index| TECHNICAL.chars().nth(index));
+                // DEC's terminals show a reversed question mark for what the set lacks.
                 mapped.map_or(c, |mapped| if mapped == ' ' { '\u{2e2e}' } else { mapped })
             }
             Self::Latin1 | Self::Supplemental => match c {
@@ -143,6 +145,7 @@ impl Charsets {
 
     /// Returns true if characters stand for themselves.
     pub(crate) fn is_plain(&self) -> bool {
+        // Plain means that no character needs to be looked at, so that runs of them can be copied.
         self.single.is_none()
             && self.set(self.left) == Charset::Ascii
             && !(self.bytes && self.right.is_some())
@@ -155,6 +158,7 @@ impl Charsets {
                 let index = self.single.take().unwrap_or(self.left);
                 self.set(index).map(c)
             }
+            // The upper half exists only where bytes are characters. In UTF-8 those codes are what they say.
             '\u{a0}'..='\u{ff}' if self.bytes => match self.right {
                 Some(index) => match self.set(index).map(char::from(c as u8 & 0x7f)) {
                     // A set of 94 has nothing there.

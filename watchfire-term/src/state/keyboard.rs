@@ -50,6 +50,8 @@ impl Keyboard {
 impl State {
     /// `CSI u` with a marker.
     pub(crate) fn kitty_keyboard(&mut self, mark: u8, params: &Params) {
+        // Each screen has a stack of its own (kitty), so that a program which dies on the alternate screen leaves the
+        // shell its keys.
         let alternate = self.alternate;
         let flags = (params.value(0) & 31) as u8;
         match mark {
@@ -60,6 +62,7 @@ impl State {
             b'>' => {
                 let stack = self.keyboard.stack_mut(alternate);
                 if stack.len() >= DEPTH {
+                    // Kitty's specification: a full stack drops its oldest entry.
                     stack.remove(0);
                 }
                 stack.push(flags);
@@ -72,6 +75,7 @@ impl State {
             b'=' => {
                 let now = self.keyboard.flags(alternate);
                 let new = match params.value_or(1, 1) {
+                    // 1 sets exactly these flags, 2 adds them, 3 takes them away.
                     1 => flags,
                     2 => now | flags,
                     3 => now & !flags,

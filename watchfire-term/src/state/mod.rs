@@ -1,6 +1,7 @@
 //! Everything that a terminal remembers.
 
 pub(crate) mod charset;
+pub(crate) mod images;
 pub(crate) mod keyboard;
 pub(crate) mod modes;
 pub(crate) mod stacks;

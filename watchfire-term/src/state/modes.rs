@@ -46,6 +46,8 @@ pub(crate) enum Mode {
     BracketedPaste,
     Synchronized,
     Graphemes,
+    /// A character becomes two columns wide by the selector of its emoji form, also outside of mode 2027.
+    EmojiPresentation,
     ColorScheme,
     InBandResize,
     EightBitMeta,
@@ -77,7 +79,8 @@ pub(crate) const ANSI: [(u16, Mode); 4] =
     [(2, Mode::KeyboardLock), (4, Mode::Insert), (12, Mode::SendReceive), (20, Mode::NewLine)];
 
 /// The DEC private modes with their numbers. Some are kept only for reports.
-pub(crate) const DEC: [(u16, Mode); 61] = [
+pub(crate) const DEC: [(u16, Mode); 62] = [
+    // DEC's, from the VT100 to the VT520.
     (1, Mode::AppCursor),
     (3, Mode::Columns132),
     (4, Mode::SmoothScroll),
@@ -85,13 +88,17 @@ pub(crate) const DEC: [(u16, Mode); 61] = [
     (6, Mode::Origin),
     (7, Mode::Wrap),
     (8, Mode::AutoRepeat),
+    // xterm's, older than the numbers from 1000 on.
     (9, Mode::MouseX10),
+    // AT&T 610's, and so is its number.
     (12, Mode::CursorBlink),
     (18, Mode::PrintFormFeed),
     (19, Mode::PrintExtent),
     (25, Mode::CursorVisible),
+    // rxvt's, which xterm took over.
     (30, Mode::ScrollBar),
     (35, Mode::FontShifting),
+    // xterm's again, between numbers of DEC's.
     (40, Mode::AllowColumns),
     (41, Mode::MoreFix),
     (42, Mode::NationalCharsets),
@@ -102,6 +109,8 @@ pub(crate) const DEC: [(u16, Mode); 61] = [
     (67, Mode::BackspaceSendsBs),
     (69, Mode::LeftRightMargins),
     (95, Mode::KeepOnColumns),
+    // xterm's. From 1000 to 1003 which events are reported, from 1005 to 1016 in which form; the others around them
+    // are resources of xterm's that a program can set.
     (1000, Mode::MousePress),
     (1001, Mode::MouseHighlight),
     (1002, Mode::MouseDrag),
@@ -114,6 +123,7 @@ pub(crate) const DEC: [(u16, Mode); 61] = [
     (1011, Mode::ScrollOnKey),
     (1015, Mode::MouseUrxvt),
     (1016, Mode::MousePixels),
+    // Only kept and reported: no key is encoded otherwise.
     (1034, Mode::EightBitMeta),
     (1035, Mode::NumLock),
     (1036, Mode::MetaEscape),
@@ -129,22 +139,27 @@ pub(crate) const DEC: [(u16, Mode); 61] = [
     (1047, Mode::Alternate1047),
     (1049, Mode::Alternate1049),
     (1070, Mode::PrivateColors),
+    // For readline. Of these everyone uses 2004.
     (2001, Mode::ReadlineMouse1),
     (2002, Mode::ReadlineMouse2),
     (2003, Mode::ReadlineMouse3),
     (2004, Mode::BracketedPaste),
     (2005, Mode::ReadlineQuoting),
     (2006, Mode::ReadlineNewline),
+    // Agreed upon between terminals: contour's specifications, which kitty, foot, ghostty and others follow.
     (2026, Mode::Synchronized),
     (2027, Mode::Graphemes),
     (2031, Mode::ColorScheme),
     (2048, Mode::InBandResize),
+    // Ours alone. A redraw needs a way to say which width a character has, whatever the receiver's options are.
+    (27027, Mode::EmojiPresentation),
 ];
 
 /// Which modes are set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Modes(u128);
 
+// As xterm starts with its default resources.
 impl Default for Modes {
     fn default() -> Self {
         let on = [
@@ -158,6 +173,7 @@ impl Default for Modes {
             Mode::NumLock,
             Mode::KeepSelection,
             Mode::PrivateColors,
+            Mode::EmojiPresentation,
         ];
         Self(on.into_iter().fold(0, |bits, mode| bits | 1 << mode as u8))
     }

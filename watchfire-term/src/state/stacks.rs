@@ -42,6 +42,7 @@ impl State {
         let all = params.values() == [0];
         let parts = PARTS.iter().enumerate().filter(|(_, (number, _))| all || asked(number));
         let parts = parts.fold(0, |bits, (index, _)| bits | 1 << index);
+        // As in xterm, what goes beyond the limit is ignored.
         if self.stacks.looks.len() < DEPTH {
             self.stacks.looks.push((self.look, parts));
         }
@@ -84,6 +85,7 @@ impl State {
             });
         }
         let mut look = common.unwrap_or_default().with_link(0);
+        // xterm has no colour of underlines to report.
         look.set_underline_color(Paint::DEFAULT);
         self.reply_csi(&format!("{}m", spell::describe(look)));
     }
@@ -91,6 +93,7 @@ impl State {
     /// XTPUSHCOLORS; numbers say where to store without pushing.
     pub(crate) fn push_colors(&mut self, params: &Params) {
         for number in params.values() {
+            // 0 pushes. A number stores at that place, without a push.
             let place = match usize::from(*number) {
                 0 => {
                     self.stacks.pushed = (self.stacks.pushed + 1).min(DEPTH);

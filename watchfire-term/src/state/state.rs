@@ -17,6 +17,7 @@ use crate::color::Palette;
 use crate::event::Event;
 use crate::options::Options;
 use crate::state::charset::Charsets;
+use crate::state::images::Images;
 use crate::state::keyboard::Keyboard;
 use crate::state::modes::{Mode, Modes};
 use crate::state::stacks::Stacks;
@@ -40,6 +41,7 @@ pub(crate) struct State {
     pub(crate) clusters: Clusters,
     pub(crate) links: Links,
 
+    // The cursor and what is written next. `col` is never beyond the last column: behind it is `wrap`.
     pub(crate) row: usize,
     pub(crate) col: usize,
     /// The last column was written: the next character goes to the next row.
@@ -89,6 +91,7 @@ pub(crate) struct State {
     pub(crate) icon: String,
     pub(crate) titles: VecDeque<(Option<String>, Option<String>)>,
     pub(crate) title_modes: u8,
+    pub(crate) images: Images,
     pub(crate) dcs: Dcs,
     pub(crate) replies: Vec<u8>,
     pub(crate) events: VecDeque<Event>,
@@ -182,6 +185,18 @@ pub(crate) enum Dcs {
     Presentation(u16, Vec<u8>),
     /// DECRSTS, likewise.
     Terminal(u16, Vec<u8>),
+    /// Sixels, with their introducer.
+    Sixel(Vec<u8>),
+}
+
+impl Dcs {
+    fn memory(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Setting(data) | Self::Capability(data) | Self::Sixel(data) => data.capacity(),
+            Self::Presentation(_, data) | Self::Terminal(_, data) => data.capacity(),
+        }
+    }
 }
 
 impl State {
@@ -223,6 +238,7 @@ impl State {
             change_extent: 0,
             checksum_flags: 0,
             eight_bit_replies: false,
+            // A VT420, which is what DA1 says by default.
             level: 4,
             iconified: false,
             position: (0, 0),
@@ -231,10 +247,12 @@ impl State {
             icon: String::new(),
             titles: VecDeque::new(),
             title_modes: 0,
+            images: Images::default(),
             dcs: Dcs::None,
             replies: Vec::new(),
             events: VecDeque::new(),
             event_bytes: 0,
+            // Generation 0 is the blank screen, which nothing has been marked with yet.
             stamp: 1,
             changed: false,
             modes_shown: ShownModes::default(),
@@ -243,8 +261,16 @@ impl State {
             frozen: None,
             options,
         };
-        state.modes.set(Mode::Graphemes, state.options.graphemes);
+        state.modes = state.initial_modes();
         state
+    }
+
+    /// Returns the modes of a fresh terminal.
+    pub(crate) fn initial_modes(&self) -> Modes {
+        let mut modes = Modes::default();
+        modes.set(Mode::Graphemes, self.options.graphemes);
+        modes.set(Mode::EmojiPresentation, self.options.emoji_presentation);
+        modes
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -269,6 +295,7 @@ impl State {
     /// Returns the common part of written cells.
     #[inline]
     pub(crate) fn pen(&mut self) -> Pen {
+        // SGR often comes several times before any text does. The table of styles is asked once.
         if !self.fresh_pen {
             self.pen = Pen::new(self.styles.number(self.look), self.protected);
             self.fresh_pen = true;
@@ -279,6 +306,7 @@ impl State {
     /// Returns an erased cell.
     #[inline]
     pub(crate) fn blank(&mut self) -> Cell {
+        // Erased cells in the default background need no style, and mostly no cells.
         if self.look.background() == Paint::DEFAULT {
             return Cell::BLANK;
         }
@@ -298,6 +326,7 @@ impl State {
 
     /// Sends an answer to the child. Dropped if the embedder takes no answers.
     pub(crate) fn reply(&mut self, bytes: &[u8]) {
+        // A child that asks without end, of an embedder that takes no answers, must not fill memory.
         if self.replies.len() + bytes.len() <= MAX_REPLIES {
             self.replies.extend_from_slice(bytes);
         }
@@ -306,6 +335,7 @@ impl State {
     /// Reports an event to the embedder. The oldest is dropped if the embedder takes none.
     pub(crate) fn tell(&mut self, event: Event) {
         self.event_bytes += event.bytes();
+        // The oldest go first: a title or a directory that came later is the one in force.
         while self.events.len() >= MAX_EVENTS || self.event_bytes > MAX_EVENT_BYTES {
             let Some(oldest) = self.events.pop_front() else { break };
             self.event_bytes -= oldest.bytes();
@@ -315,6 +345,7 @@ impl State {
 
     /// Ends a generation if anything changed in it.
     pub(crate) fn commit(&mut self) {
+        // Between chunks no number of a style or a cluster is held outside of cells.
         if self.styles.is_crowded() || self.links.is_crowded() {
             self.forget_styles();
         }
@@ -344,8 +375,10 @@ impl State {
                 *used = true;
             }
         }
+        // Packed lines hold numbers of styles as well.
         self.history.mark_styles(&mut used);
         self.styles.retain(&used);
+        // Links that nothing shows yet: of the look at hand and of saved cursors.
         let saved = self.saved.map(|saved| saved.look.link());
         let links = self.styles.links(&used).chain(saved).chain([self.look.link()]);
         self.links.retain(links);
@@ -355,6 +388,7 @@ impl State {
     pub(crate) fn palette_changed(&mut self) {
         self.palette_stale = true;
         // A scheme of many colours is one event.
+        // Programs that set a scheme send a command for each of its colours.
         if self.events.back() != Some(&Event::Palette) {
             self.tell(Event::Palette);
         }
@@ -362,6 +396,7 @@ impl State {
 
     /// Marks a change if modes or colours that snapshots show were set or reset.
     pub(crate) fn notice_modes(&mut self) {
+        // Compared only after a command about colours, because the copy for snapshots is made of all of them.
         if std::mem::take(&mut self.palette_stale) {
             let shown = self.palette.shown();
             if shown != *self.palette_shown {
@@ -383,6 +418,8 @@ impl State {
             (ShownModes::BRACKETED_PASTE, self.on(Mode::BracketedPaste)),
             (ShownModes::FOCUS, self.on(Mode::Focus)),
             (
+                // X10's mode and highlighting differ in what they send, which is the encoder's to know. For a viewer all
+                // three ask for buttons and not for moves.
                 ShownModes::MOUSE_BUTTONS,
                 [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight]
                     .into_iter()
@@ -412,6 +449,7 @@ impl State {
 
     pub(crate) fn memory(&self) -> usize {
         let grids: usize = self.grids().map(Grid::memory).sum();
+        // Titles are bounded by themselves, their stack by ten.
         let titles: usize = self.titles.iter().flat_map(|(a, b)| [a, b]).flatten().map(String::len).sum();
         grids
             + self.history.memory()
@@ -423,5 +461,7 @@ impl State {
             + self.stacks.memory()
             + self.events.capacity() * size_of::<Event>()
             + self.event_bytes
+            + self.images.memory()
+            + self.dcs.memory()
     }
 }

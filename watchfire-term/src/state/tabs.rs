@@ -34,6 +34,7 @@ impl Tabs {
 
     pub(crate) fn clear(&mut self) {
         self.stops.fill(false);
+        // As in xterm, a screen that becomes wider then gets no new stops.
         self.cleared = true;
     }
 

@@ -104,7 +104,8 @@ impl Reference {
 
     fn compare(&mut self, input: &[u8], shown: bool) -> Result<(), Failed> {
         let probe = if shown { picture::probe() } else { Vec::new() };
-        let options = Options::default().with_child_resize(true).with_c1_controls(true);
+        let options =
+            Options::default().with_child_resize(true).with_c1_controls(true).with_emoji_presentation(false);
         let mut ours = Emulator::with_options(Size::new(COLS, ROWS), options);
         ours.process(&[input, &probe].concat());
         let ours = Picture::new(&ours.take_replies());
