@@ -57,7 +57,7 @@ pub enum AgentAction {
     Finish {
         /// True if it is done.
         success: bool,
-        /// Why not, or what was done.
+        /// The reason for a refusal, or a note about the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

@@ -159,8 +159,8 @@ impl Spool {
         Ok(intake)
     }
 
-    /// Returns the questions that were taken, answered or not, and the calls without a reply, oldest first: for whoever takes
-    /// the session over from a program that was killed. What exceeds the limits is left out.
+    /// Returns the questions that were taken, answered or not, and the calls without a reply, oldest first: for the
+    /// program that takes the session over from one that was killed. Those beyond the limits are left out.
     ///
     /// # Errors
     /// I/O errors of listing the folder.

@@ -84,7 +84,7 @@ pub struct Project {
     /// Options of wildfire.
     #[serde(default, skip_serializing_if = "WildfireSettings::is_default", deserialize_with = "or_default")]
     pub wildfire: WildfireSettings,
-    /// What agents may do beside their work.
+    /// Permissions of agents beyond their work.
     #[serde(default, skip_serializing_if = "AgentsMay::is_default", deserialize_with = "or_default")]
     pub agents_may: AgentsMay,
     /// Time of creation.
@@ -248,7 +248,7 @@ impl WildfireSettings {
     }
 }
 
-/// What agents may do beside their work: everything here, unless the project takes it away. An agent can never start anything.
+/// Permissions of agents beyond their work. All are given unless the project takes them away. An agent can never start anything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AgentsMay {

@@ -246,7 +246,7 @@ pub(crate) struct PromptContext {
 pub(crate) struct Commands {
     /// Path of the program, as the agent sees it.
     pub(crate) program: PathBuf,
-    /// What the agent may do.
+    /// Permissions of the agent.
     pub(crate) may: AgentsMay,
 }
 

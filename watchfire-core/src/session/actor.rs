@@ -60,7 +60,7 @@ pub(crate) struct Notes {
     pub(crate) deadline: PathBuf,
 }
 
-/// What an earlier program did in a session that was taken over from it.
+/// Progress that an earlier program made in a session before it was taken over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Taken {
     /// The queries in the output before this offset are answered.

@@ -91,7 +91,7 @@ impl Session {
         self.0.screen.scrollback(range)
     }
 
-    /// Returns the lines of its scrollback from `number` on, and how many of them are gone. See
+    /// Returns the lines of its scrollback from `number` on, and the number of lines before them that are gone. See
     /// [`Terminal::scrollback_since`](crate::terminal::Terminal::scrollback_since).
     #[must_use]
     pub fn scrollback_since(&self, number: u64) -> Scrolled {

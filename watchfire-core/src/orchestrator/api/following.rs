@@ -16,7 +16,7 @@ use futures_core::Stream;
 /// Sessions that a stream has to join, and how far it is then. `None` once the project is closed.
 type Arrivals = Pin<Box<dyn Future<Output = Option<(Vec<(Candidate, Log)>, Seen)>> + Send>>;
 
-/// How far a stream is with the sessions that begin.
+/// Position of a stream among the sessions that begin.
 struct Seen {
     /// Time at which the stream began.
     since: Timestamp,
@@ -32,7 +32,7 @@ struct Seen {
 pub struct Followed {
     /// The session.
     pub session: Arc<Candidate>,
-    /// What became known of it.
+    /// The news about it.
     pub item: FollowItem,
 }
 

@@ -59,7 +59,7 @@ impl Snapshot {
 pub struct Subscriptions {
     /// Each project as it is now, and `cursor_expired` if its requested cursor lies before the oldest kept record.
     pub projects: Vec<(Snapshot, Option<Error>)>,
-    /// The changes of all of them.
+    /// The changes of all projects.
     pub changes: LogStream,
 }
 

@@ -18,8 +18,8 @@ impl ProjectHandle {
         candidates(self.shared(), ended).await
     }
 
-    /// Returns the sessions that began after the first `seen` of this orchestrator, also those that have ended. None of them
-    /// began before `since`.
+    /// Returns the sessions that began after the first `seen` of this orchestrator, also those that have ended. All
+    /// began at `since` or later.
     pub(super) async fn arrived(&self, seen: u64, since: &Timestamp) -> Result<Vec<Candidate>> {
         match self.shared().begun_since(seen) {
             Some(sessions) => {

@@ -152,7 +152,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// Makes a folder of logs with a session of about 1 MiB for each age in days, most of it in its recording if it has
+    /// Makes a folder of logs with a session of about 1 MiB for each age in days, mostly in its recording if it has
     /// one.
     fn logs(ages: &[u32], now: SystemTime) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ use crate::files::{self, make_private};
 use crate::schedule::{Life, LifeId, NoticeCode, Run, RunId};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of records of each kind that stay whatever their age. More than the ledger holds: a start looks for the records
+/// Number of records of each kind that stay at any age. More than the ledger holds: a start looks for the records
 /// of those, to find out whether a life was released.
 const KEPT: usize = 500;
 

@@ -29,7 +29,7 @@ pub(crate) async fn candidates(shared: &ProjectShared, ended: bool) -> Result<Ve
     Ok(known)
 }
 
-/// What the store knows about sessions.
+/// The store's part of the answer about sessions.
 pub(crate) struct Names {
     project: (ProjectId, String),
     /// Labels and title of each task.

@@ -64,7 +64,7 @@ pub(crate) struct Parts {
     pub(crate) spending: Spending,
     /// The aliases of running sessions, unique within the home.
     pub(crate) aliases: Mutex<BTreeSet<String>>,
-    /// Bounds of the logs of sessions. All of them share the watchers.
+    /// Bounds of the logs of sessions, which share one number of watchers.
     pub(crate) log_options: LogOptions,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct ProjectShared {
     boards: AtomicU64,
     /// Number of clean-ups under way.
     busy: watch::Sender<usize>,
-    /// What its sessions ask each other.
+    /// The inquiries of its sessions.
     pub(crate) inquiries: Arc<Room>,
 }
 
@@ -214,7 +214,7 @@ impl ProjectShared {
         }
     }
 
-    /// Returns the sessions that began after the first `seen`, if all of them are still held.
+    /// Returns the sessions that began after the first `seen`, unless some were dropped already.
     pub(crate) fn begun_since(&self, seen: u64) -> Option<Vec<Session>> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let later = sessions.values().filter(|(number, _)| *number > seen);
@@ -222,7 +222,7 @@ impl ProjectShared {
         (later.len() as u64 >= self.begun.borrow().saturating_sub(seen)).then_some(later)
     }
 
-    /// Returns the number of sessions that have begun, and every change of it.
+    /// Returns a receiver of the number of sessions that have begun.
     pub(crate) fn begun(&self) -> watch::Receiver<u64> {
         self.begun.subscribe()
     }
@@ -314,8 +314,8 @@ impl ProjectShared {
         Busy(Arc::clone(self))
     }
 
-    /// Waits until no clean-up is under way, for a limited time: a disk that does not answer must not keep the program. What is
-    /// still under way then has no claim any more, so its writes are rejected.
+    /// Waits until no clean-up is under way, for a limited time: a disk that does not answer must not keep the program. A clean-up
+    /// that takes longer has no claim any more, so its writes are rejected.
     pub(crate) async fn wait_for_clean_ups(&self) {
         let mut busy = self.busy.subscribe();
         let clock = &self.inner.clock;

@@ -78,7 +78,7 @@ pub struct HostRequest {
     pub recording: PathBuf,
     /// Descriptors that a host whose sessions outlive this program holds as long as the session runs: locks, for example.
     pub held: Vec<OwnedFd>,
-    /// Time after which such a host ends the session if nobody is attached then. See
+    /// Time after which such a host ends the session unless an orchestrator is attached. See
     /// [`SessionProcess::end_in`](crate::session::SessionProcess::end_in).
     pub limit: Option<Duration>,
 }

@@ -40,7 +40,7 @@ pub struct Detached {
     alone: Duration,
 }
 
-/// What the next program has to know of a session. Written before its launch, and again when that is complete.
+/// The facts about a session that the next program needs. Written before its launch, and again when that is complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     /// The version of the format: 1.
@@ -52,7 +52,7 @@ struct Record {
     processes: Option<(ProcessIdentity, ProcessIdentity)>,
     /// Folders of the sandbox, to be removed at the end.
     folders: Vec<PathBuf>,
-    /// What the sandbox was to enforce.
+    /// The policy that the sandbox was to enforce.
     report: PolicyReport,
 }
 

@@ -78,11 +78,11 @@ pub trait SessionProcess: Debug + Send + Sync {
         std::future::pending().await
     }
 
-    /// Notes that the queries in the output before `offset` are answered. Whoever takes the session over answers those
-    /// after it. Does nothing where that cannot happen.
+    /// Notes that the queries in the output before `offset` are answered. The program that takes the session over
+    /// answers those after it. Does nothing where that cannot happen.
     async fn answered(&self, _offset: u64) {}
 
-    /// Has its host end it after this time if nobody is attached then; `None` takes that back. Does nothing without a host
+    /// Has its host end it after this time unless a program is attached; `None` takes that back. Does nothing without a host
     /// that outlives this program.
     async fn end_in(&self, _left: Option<Duration>) {}
 

@@ -51,7 +51,7 @@ impl Errors {
         }
     }
 
-    /// Returns what was kept, as text.
+    /// Returns the kept end of the output, as text.
     pub(super) fn kept(&self) -> String {
         self.kept.text()
     }

@@ -69,7 +69,7 @@ pub(in crate::session) struct Host {
     pub(in crate::session) kept: Vec<OwnedFd>,
     /// Time without an orchestrator after which it is ended.
     pub(in crate::session) alone: Duration,
-    /// Time after which it is ended if nobody is attached then.
+    /// Time after which it is ended unless an orchestrator is attached.
     pub(in crate::session) limit: Option<Duration>,
     /// Copy of our end of the agent's stdin, if that is a pipe. Set by the session.
     pub(super) input: Option<OwnedFd>,
@@ -81,7 +81,7 @@ impl Host {
     }
 }
 
-/// What the orders and reports of a session are passed through, beside its state.
+/// Channels for reports of the guardian, beside the state.
 #[derive(Debug)]
 struct Told {
     /// Length of the recorded output. Closed at its end.
@@ -364,7 +364,7 @@ impl Guarded {
         let _ = self.order(&Order::Answered(offset)).await;
     }
 
-    /// Has the guardian end the tree after this time if nobody is attached then.
+    /// Has the guardian end the tree after this time unless an orchestrator is attached.
     pub(super) async fn end_in(&self, left: Option<Duration>) {
         // A guardian that is gone has ended its tree.
         let _ = self.order(&Order::EndIn(left)).await;

@@ -56,7 +56,7 @@ pub(super) const STDOUT_FD: i32 = 5;
 pub(super) const STDERR_FD: i32 = 6;
 /// The number of our side of the agent's terminal or stdout, if its output is recorded.
 pub(super) const OUTPUT_FD: i32 = 7;
-/// The number of the other end of the agent's stdin, if the guardian keeps a copy of it.
+/// The number of the other end of the agent's stdin, if the guardian keeps a copy.
 pub(super) const INPUT_FD: i32 = 8;
 /// The number of the other end of the agent's stderr, if its output is recorded and it has one. The numbers after it are
 /// those of descriptors that the guardian holds. Those before it are free for the agent's own.
@@ -66,7 +66,7 @@ pub(super) const ERRORS_FD: i32 = 70;
 const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// Grace for the tree of an orchestrator that was killed.
 const AFTER_LIFELINE: Duration = Duration::from_secs(1);
-/// Grace for the tree of a session that has passed its limit while nobody was attached.
+/// Grace for the tree of a session that passed its time limit without an orchestrator.
 const AFTER_LIMIT: Duration = Duration::from_secs(5);
 /// Upper bound for the reads of stderr after the last process: what a pipe can hold, and more.
 const LAST_READS: usize = 64;

@@ -23,7 +23,7 @@ pub(super) struct Hosting {
     _held: Vec<OwnedFd>,
     /// Time without an orchestrator after which the tree is ended.
     alone: Duration,
-    /// Time limit of the session, while nobody is attached.
+    /// Time limit of the session while no orchestrator is attached.
     limit: Option<Instant>,
     owner: Owner,
     /// Time at which the last orchestrator went.
@@ -85,7 +85,7 @@ impl Hosting {
         self.input.as_ref().map(|input| input.as_fd())
     }
 
-    /// Notes that nobody is attached. Returns true if the tree goes on all the same: its orchestrator has left it or died.
+    /// Notes that no orchestrator is attached. Returns true if the tree goes on: its orchestrator has left it or died.
     /// One that lives has dropped the session.
     pub(super) fn is_left(&mut self) -> bool {
         if let Owner::Process(owner) = &self.owner {
@@ -98,7 +98,7 @@ impl Hosting {
         goes_on
     }
 
-    /// Returns the time at which the tree has to end, if nobody attaches before.
+    /// Returns the time at which the tree has to end unless an orchestrator attaches before.
     pub(super) fn ends_at(&self) -> Option<Instant> {
         let alone = self.left_at?.checked_add(self.alone);
         alone.into_iter().chain(self.limit).min()

@@ -60,8 +60,8 @@ impl Intake {
         self.taken = self.taken.map(|taken| taken.max(offset));
     }
 
-    /// Notes whether an orchestrator is attached. Without one, the agent waits for nobody; a new one has what was
-    /// recorded by then.
+    /// Notes whether an orchestrator is attached. Without one, the agent never waits; a new one reads what was recorded by
+    /// then.
     pub(super) fn attend(&mut self, attended: bool) {
         self.taken = attended.then(|| self.end());
     }

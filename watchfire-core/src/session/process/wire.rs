@@ -45,7 +45,7 @@ pub(super) enum Order {
     CloseInput,
     /// The queries in the output before this offset are answered.
     Answered(u64),
-    /// End the tree after this time if nobody is attached then, replacing an earlier limit.
+    /// End the tree after this time unless an orchestrator is attached, replacing an earlier limit.
     EndIn(Option<Duration>),
 }
 

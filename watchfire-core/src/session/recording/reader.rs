@@ -89,7 +89,7 @@ impl Recording {
         failed.into_iter().chain(parts.flatten())
     }
 
-    /// Returns what is known at the end of a recording.
+    /// Returns the facts that stand at the end of a recording.
     pub(crate) fn ending(folder: &Path) -> Result<RecordingEnd> {
         let mut reader = Reader::new(folder.to_owned());
         let mut ending = RecordingEnd::default();

@@ -68,7 +68,7 @@ impl LogFile {
         Ok(Self { path, sanitizer: Sanitizer::default(), pending, written: end as u64, skip, last })
     }
 
-    /// Notes that output is missing, so that it is not known what was written already: rather twice than never.
+    /// Notes that output is missing. Its lines may be written twice then, which is better than never.
     pub(crate) fn gap(&mut self) {
         self.skip = 0;
     }

@@ -1,12 +1,12 @@
 //! How far the reading of an agent's transcript is.
 
-/// What a read of the transcript found.
+/// The result of a read of the transcript.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::session) enum Reading {
-    /// Nothing that tells what the agent says, as yet.
+    /// No message of the agent yet.
     Nothing,
-    /// What the agent has written down so far.
+    /// The messages so far.
     Messages,
-    /// All that there is. No further read follows.
+    /// All messages. No further read follows.
     Over,
 }

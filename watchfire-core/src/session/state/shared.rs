@@ -90,7 +90,7 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) stirred: Notify,
     /// Asks for the transcript to be read now.
     pub(in crate::session) read_now: Notify,
-    /// The latest read of the transcript. Waiters are told of each.
+    /// The latest read of the transcript. Each one wakes the waiters.
     pub(in crate::session) reading: watch::Sender<Reading>,
     /// True once no process of the agent is left.
     pub(in crate::session) over: watch::Sender<bool>,

@@ -21,8 +21,8 @@ const AT_ONCE: usize = 64;
 /// The place that carries out the calls of agents. The session that calls is known by its folder.
 #[async_trait]
 pub(crate) trait Desk: Send + Sync {
-    /// Carries out a call and returns its result. Returns `None` if the session ended while the call waited: whoever takes
-    /// the session over carries it out again.
+    /// Carries out a call and returns its result. Returns `None` if the session ended while the call waited: the
+    /// program that takes the session over carries it out again.
     async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Value>>;
 }
 
@@ -67,7 +67,7 @@ impl Calls {
 }
 
 impl Session {
-    /// Takes a question to the person, and returns its id, which is that of the call.
+    /// Passes a question to the person, and returns its id, which is the id of the call.
     pub(crate) fn ask_person(&self, call: &str, text: &str) -> Result<String> {
         if text.trim().is_empty() {
             return Err(Error::new(ErrorKind::InvalidInput, "the text is empty"));

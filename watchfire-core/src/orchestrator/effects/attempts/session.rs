@@ -32,7 +32,7 @@ pub(super) fn go_on(control: &Control) -> Result<()> {
     control.stopped().map_or(Ok(()), |_| Err(stopped()))
 }
 
-/// Writes the start of a session that was taken over into its task's file, if its own program did not come to that.
+/// Writes the start of a session that was taken over into its task's file, unless its own program already did.
 pub(super) async fn stamp(shared: &ProjectShared, life: &Life, number: TaskNumber, started: &Started) {
     let Ok(task) = shared.store.get(number).await else { return };
     if task.value.agent_sessions >= life.attempt.0 {

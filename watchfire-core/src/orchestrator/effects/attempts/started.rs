@@ -63,7 +63,7 @@ pub(in crate::orchestrator::effects) struct Assembly {
     pub(in crate::orchestrator::effects) readiness: Readiness,
     pub(in crate::orchestrator::effects) prompt: PromptDelivery,
     pub(in crate::orchestrator::effects) completion: Completion,
-    /// What its agent may do beside its work.
+    /// Permissions of its agent beyond its work.
     pub(in crate::orchestrator::effects) may: AgentsMay,
     pub(in crate::orchestrator::effects) signals: SignalWatch,
     /// The workspace in which it leaves something to commit.

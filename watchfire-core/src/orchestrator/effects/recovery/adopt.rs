@@ -129,7 +129,7 @@ fn goes_on(life: &Life) -> bool {
     at_work && life.stop.is_none() && !life.subject.is_step()
 }
 
-/// What an earlier program has left about a session.
+/// The files and processes that an earlier program left of a session.
 struct Found {
     note: SessionNote,
     deadline: Option<Deadline>,

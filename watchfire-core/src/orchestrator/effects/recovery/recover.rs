@@ -115,7 +115,7 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
     Ok(())
 }
 
-/// What the session of a life left.
+/// The result of a lost session.
 enum Left {
     Outcome(Outcome),
     /// The claim of its agent, which is not written to the store yet.
@@ -331,7 +331,7 @@ async fn read_claim(
     .await
 }
 
-/// Lists the folders that an earlier start left, without those of sessions that lives name: they are removed once their
+/// Lists the folders that an earlier start left, except where a life names the session: these are removed once their
 /// claims are written. Asked before anything begins: a merge that goes on makes a folder of its own.
 pub(crate) async fn sessions_left(shared: &ProjectShared, lives: &Ledger) -> Result<Vec<SessionDirectory>> {
     let sessions = shared.state_dir.join("sessions");
