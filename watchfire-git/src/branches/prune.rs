@@ -50,8 +50,11 @@ pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
         let lock_path = locks.join(name);
         // The lock is held as long as the folder is in use.
         let Some(_lock) = files::try_lock(&lock_path)? else { continue };
-        files::remove_tree(&path).map_err(|e| Error::io("removing a scratch folder", e).with_path(&path))?;
         let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
+        if is_persons(&admin)? {
+            continue;
+        }
+        files::remove_tree(&path).map_err(|e| Error::io("removing a scratch folder", e).with_path(&path))?;
         files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
         _ = std::fs::remove_file(&lock_path);
         pruned.removed.push(format!("scratch folder {}", path.display()));
@@ -64,11 +67,19 @@ pub(crate) fn scratch(project: &Project, pruned: &mut Pruned) -> Result<()> {
         };
         if std::fs::symlink_metadata(folder.join(name)).is_err() {
             let admin = project.common.join("worktrees").join(format!("{}{name}", names::ADMIN));
+            if is_persons(&admin)? {
+                continue;
+            }
             files::remove_tree(&admin).map_err(|e| Error::io("removing a folder", e).with_path(&admin))?;
             _ = std::fs::remove_file(&lock);
         }
     }
     Ok(())
+}
+
+/// Returns true if a person made or locked this worktree.
+fn is_persons(admin: &std::path::Path) -> Result<bool> {
+    Ok(admin.is_dir() && (admin::owner(admin)? == Owner::Person || admin::lock_of_person(admin)?.is_some()))
 }
 
 /// Removes references to bases of tasks of which nothing else exists: they were being opened or removed. No
@@ -131,8 +142,8 @@ fn administration(project: &Project, repo: &Repository, pruned: &mut Pruned) -> 
             continue;
         }
         // Locked by a person, who gives another reason than we do.
-        if admin::lock(&path)?.is_some_and(|lock| lock != admin::LOCKED) {
-            pruned.kept.push(format!("{}: it is locked", path.display()));
+        if let Some(reason) = admin::lock_of_person(&path)? {
+            pruned.kept.push(format!("{}: {reason}", path.display()));
             continue;
         }
         if let Some(key) = key {

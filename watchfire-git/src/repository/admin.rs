@@ -68,6 +68,28 @@ pub(crate) fn lock(admin: &Path) -> Result<Option<Vec<u8>>> {
     files::read_plain(&admin.join("locked"), SMALL)
 }
 
+/// Returns the reason of a person's `git worktree lock`, in words, if there is one. What is locked by a person never goes.
+pub(crate) fn lock_of_person(admin: &Path) -> Result<Option<String>> {
+    let Some(reason) = lock(admin)?.filter(|lock| lock != LOCKED) else { return Ok(None) };
+    // Ours, of which a kill left a part. A person's lock may be empty, but its worktree is whole.
+    if LOCKED.starts_with(&reason) && checkout(admin)?.is_none() {
+        return Ok(None);
+    }
+    let reason = match String::from_utf8_lossy(&reason).trim() {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    Ok(Some(format!("its worktree is locked{reason}: `git worktree unlock` lets it go")))
+}
+
+/// Rejects an administration folder that a person has locked.
+pub(crate) fn refuse_locked(admin: &Path) -> Result<()> {
+    match lock_of_person(admin)? {
+        Some(reason) => Err(broken(reason).with_path(admin)),
+        None => Ok(()),
+    }
+}
+
 /// Rejects an administration folder that a person's worktree has under the name of an agent's.
 pub(crate) fn refuse_foreign(admin: &Path) -> Result<()> {
     if admin.is_dir() && owner(admin)? == Owner::Person {

@@ -173,6 +173,7 @@ pub(crate) fn create(
 
 /// Writes git's administration of a worktree, in place of an earlier one.
 fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Result<()> {
+    admin::refuse_locked(admin)?;
     files::remove_tree(admin).map_err(|e| Error::io("removing old administration", e).with_path(admin))?;
     fs::create_dir_all(admin).map_err(|e| Error::io("creating a folder", e).with_path(admin))?;
     let mut gitdir = folder.join(".git").into_os_string();

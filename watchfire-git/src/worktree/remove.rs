@@ -35,6 +35,9 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
         // Copies that cannot be imported are set aside below.
         _ => {}
     }
+    if let Some(reason) = admin::lock_of_person(&project.admin(key))? {
+        return Ok(Removed::Kept { reason });
+    }
     let work = Work::look(project, &repo, key, true)?;
     if work.tip.is_none() && work.scan.is_none() {
         return Ok(Removed::Gone { rescued: None });
@@ -112,7 +115,8 @@ pub(crate) fn dismantle(
     work: &Work,
     target: &str,
 ) -> Result<()> {
-    // First, because the logs go with the administration.
+    admin::refuse_locked(&project.admin(key))?;
+    // Before the rest, because the logs go with the administration.
     left::keep_logged(project, repo, key)?;
     let folder = project.worktree(key);
     if std::fs::symlink_metadata(&folder).is_ok() {

@@ -4,7 +4,9 @@ use std::fs;
 
 use watchfire_core::ErrorKind;
 use watchfire_core::model::{Attempt, TaskNumber};
-use watchfire_core::workspace::{ObstacleKind, OpenRequest, PublishRequest, Published, Workspace};
+use watchfire_core::workspace::{
+    ObstacleKind, OpenRequest, PublishRequest, Published, RemoveRequest, Removed, Workspace,
+};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use crate::support::steps::{candidate, capture, open, prepare, publish};
@@ -384,6 +386,41 @@ async fn a_locked_worktree_on_a_disk_that_is_away_is_not_pruned() {
     assert_eq!(git(&linked, ["status", "--porcelain"]), "A  staged\n");
     fs::rename(repo.beside("other"), &other).unwrap();
     assert_eq!(git(&other, ["status", "--porcelain"]), "");
+}
+
+#[tokio::test]
+async fn what_a_person_has_locked_never_goes() {
+    for reason in [&[][..], &["--reason", "I look at it"]] {
+        let repo = Repo::new();
+        let workspace = repo.workspace();
+        let opened = open(&workspace, 1).await;
+        fs::write(opened.cwd.join("a file.txt"), "work\n").unwrap();
+        capture(&workspace, 1).await;
+        let folder = opened.cwd.to_str().unwrap();
+        repo.git(["worktree", "unlock", folder]);
+        repo.git(["worktree", "lock"].iter().chain(reason).chain(&[folder]));
+        for discard in [false, true] {
+            let request = RemoveRequest::new(TaskNumber::new(1).unwrap()).with_discard(discard);
+            match workspace.remove(&request).await.unwrap() {
+                Removed::Kept { reason } => assert!(reason.contains("git worktree unlock"), "{reason}"),
+                gone => panic!("{gone:?}"),
+            }
+        }
+        let fresh = OpenRequest::new(TaskNumber::new(1).unwrap(), Attempt(2)).with_fresh(true);
+        let refused = workspace.open(&fresh).await.unwrap_err();
+        assert!(refused.report().contains("git worktree unlock"), "{}", refused.report());
+        // Also while its folder is on a disk that is away.
+        let away = repo.beside("away");
+        fs::rename(&opened.cwd, &away).unwrap();
+        assert_eq!(workspace.prune().await.unwrap().removed, Vec::<String>::new());
+        let again = workspace.open(&OpenRequest::new(TaskNumber::new(1).unwrap(), Attempt(2))).await;
+        assert!(again.unwrap_err().report().contains("git worktree unlock"));
+        fs::rename(&away, &opened.cwd).unwrap();
+        assert_eq!(git(&opened.cwd, ["status", "--porcelain"]), "");
+        repo.git(["worktree", "unlock", folder]);
+        let request = RemoveRequest::new(TaskNumber::new(1).unwrap()).with_discard(true);
+        assert!(matches!(workspace.remove(&request).await.unwrap(), Removed::Gone { .. }));
+    }
 }
 
 #[tokio::test]
