@@ -94,7 +94,7 @@ macro_rules! obstacles {
 obstacles! {
     /// The target got changes that the rewritten work cannot be replayed on, or the work contains the old target.
     BranchRewritten = "branch_rewritten",
-        "rebase the branch onto its target by hand, or close the task: its commits stay on the branch";
+        "rebase the agent's own commits (`git rebase --onto TARGET BEGINNING` in its folder), or close the task: its commits stay on the branch";
     /// git could not convert files on their way to the checkout.
     ConversionFailed = "conversion_failed",
         "repair the filter or encoding that the message names, or merge the branch with git";

@@ -5,7 +5,7 @@
 //! merge base).
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use git2::{Commit as GitCommit, Oid, Repository};
 use watchfire_core::model::{MergeStrategy, RepoPath};
@@ -84,8 +84,8 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     let merger = Merger { project, repo: &repo, attributes: &attributes, request, target, work };
     let outcome = match start {
         // The target no longer contains the commit at which the work began.
-        Some(start) if !reach::contains(&repo, target, start)? => match merger.transplant(start)? {
-            Ok(result) => Outcome::Commit(result),
+        Some(start) if !reach::contains(&repo, target, start)? => match merger.onto_rewritten(start)? {
+            Ok(outcome) => outcome,
             Err(obstacle) => return Ok(Merge::Held(obstacle)),
         },
         _ => merger.merge()?,
@@ -232,14 +232,54 @@ impl Merger<'_> {
         }
     }
 
-    /// Puts the task's own commits, those since `start`, on a target that no longer contains `start`, because
-    /// a person has amended, rebased or reset it. Nothing that the target has dropped comes back, neither as
-    /// a commit nor as content: only the difference between `start` and the work counts.
-    fn transplant(&self, start: Oid) -> Result<std::result::Result<Oid, Obstacle>> {
-        let message = format!("{} was rewritten while the agent worked", self.request.target);
+    /// Merges onto a target that no longer contains `start`, at which the work began, because a person has amended,
+    /// rebased or reset it.
+    fn onto_rewritten(&self, start: Oid) -> Result<Result<Outcome, Obstacle>> {
+        // Rebased onto the target since, which is the cure of this obstacle.
+        let is_rebased = reach::contains(self.repo, self.work, self.target)?
+            && !reach::contains(self.repo, self.work, start)?;
+        if is_rebased {
+            let returned = self.returned(start)?;
+            return match returned.is_empty() && !self.has_foreign(self.target)? {
+                true => self.merge().map(Ok),
+                false => Ok(Err(self.rewritten(start, returned))),
+            };
+        }
+        Ok(self.transplant(start)?.map(Outcome::Commit))
+    }
+
+    fn rewritten(&self, start: Oid, files: Vec<RepoPath>) -> Obstacle {
+        let (target, began) = (&self.request.target, commit(start));
+        let message =
+            format!("{target} was rewritten while the agent worked, which began at {}", began.short());
+        Obstacle::new(ObstacleKind::BranchRewritten, message).with_files(files)
+    }
+
+    /// Returns the files whose content at `start` the target has dropped, and a commit of the work brings back.
+    fn returned(&self, start: Oid) -> Result<Vec<RepoPath>> {
+        let dropped = tree_diff::diff(self.repo, self.tree(start)?, self.tree(self.target)?)?;
+        let mut walk = self.repo.revwalk().during("walking the history")?;
+        walk.push(self.work).during("walking the history")?;
+        walk.hide(self.target).during("walking the history")?;
+        let mut returned = BTreeSet::new();
+        for id in walk {
+            let tree = self.tree(id.during("walking the history")?)?;
+            for change in dropped.iter().filter(|change| change.old.is_some()) {
+                if tree::lookup(self.repo, tree, &change.path)? == change.old {
+                    returned.insert(change.path.clone());
+                }
+            }
+        }
+        Ok(returned.into_iter().map(RepoPath::new).collect())
+    }
+
+    /// Puts the task's own commits, those since `start`, on a target that no longer contains `start`. Nothing that the
+    /// target has dropped comes back, neither as a commit nor as content: only the difference between `start` and the work
+    /// counts.
+    fn transplant(&self, start: Oid) -> Result<Result<Oid, Obstacle>> {
         let held = |clashes: Vec<Clash>| {
             let files = clashes.into_iter().map(|clash| RepoPath::new(clash.path)).collect();
-            Ok(Err(Obstacle::new(ObstacleKind::BranchRewritten, &*message).with_files(files)))
+            Ok(Err(self.rewritten(start, files)))
         };
         if self.request.strategy == MergeStrategy::FastForwardOnly || self.has_foreign(start)? {
             return held(Vec::new());

@@ -465,6 +465,46 @@ mod rewritten {
         repo.git(["checkout", "-q", "-B", "main"]);
         assert_eq!(held(prepare(&workspace, 1).await), (ObstacleKind::BranchRewritten, 0));
     }
+
+    /// As the cure of the obstacle says.
+    #[tokio::test]
+    async fn what_was_held_merges_once_it_is_rebased() {
+        let held = |merge| match merge {
+            Merge::Held(obstacle) => obstacle,
+            other => panic!("{other:?}"),
+        };
+        let who = ["-c", "user.name=x", "-c", "user.email=x"];
+        let conflicting = async || {
+            let repo = Repo::new();
+            repo.write("file", "old\n");
+            repo.write("secret.txt", "hunter2\n");
+            repo.commit("wip");
+            let old = repo.git(["rev-parse", "--short=7", "HEAD"]).trim().to_owned();
+            let workspace = repo.workspace();
+            let cwd = open(&workspace, 1).await.cwd;
+            fs::write(cwd.join("file"), "work\n").unwrap();
+            capture(&workspace, 1).await;
+            repo.write("file", "new\n");
+            repo.git(["rm", "-q", "secret.txt"]);
+            repo.git(["commit", "-qa", "--amend", "-m", "wip2"]);
+            let obstacle = held(prepare(&workspace, 1).await);
+            assert!(obstacle.message.contains(&old), "{obstacle}");
+            assert!(obstacle.kind.cure().contains("git rebase --onto TARGET BEGINNING"));
+            (repo, workspace, cwd, old)
+        };
+        let (repo, workspace, cwd, old) = conflicting().await;
+        let rebase = ["rebase", "-q", "-Xtheirs", "--onto", "main", &old];
+        git(&cwd, who.iter().chain(&rebase));
+        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+        assert_eq!(repo.read("file"), "work\n");
+        assert!(!repo.root.join("secret.txt").exists());
+        // Rebased with the commit that was amended: what that dropped would come back.
+        let (_repo, workspace, cwd, _) = conflicting().await;
+        git(&cwd, who.iter().chain(&["rebase", "-q", "-Xtheirs", "main"]));
+        let obstacle = held(prepare(&workspace, 1).await);
+        assert_eq!(obstacle.kind, ObstacleKind::BranchRewritten);
+        assert!(obstacle.files.iter().any(|file| file.to_string() == "secret.txt"), "{obstacle:?}");
+    }
 }
 
 mod unfinished {
