@@ -81,6 +81,11 @@ pub(crate) fn write(
     command::run(&checkout.git, &args, &env, &input, LIMIT).map(drop)
 }
 
+/// Returns the folder of converted old sides, in the folder of converted files.
+pub(crate) fn old(folder: &Path) -> std::path::PathBuf {
+    folder.join("old")
+}
+
 /// Returns the converted file for `path` in a folder that [`write`] made.
 pub(crate) fn at(folder: &Path, path: &[u8]) -> std::path::PathBuf {
     folder.join("files").join(OsStr::from_bytes(path))

@@ -23,10 +23,11 @@ use crate::index::file::IndexFile;
 use crate::publish::bring::Bringing;
 use crate::publish::convert::{self, Conversion};
 use crate::publish::swap;
-use crate::publish::view::{Brought, View, hash};
+use crate::publish::view::{Brought, Disk, View, hash};
 use crate::repository::admin::{self, Owner};
 use crate::repository::ownership;
 use crate::repository::project::Project;
+use crate::repository::tree::Node;
 use crate::repository::tree_diff::Change;
 
 /// Prefix of files that are about to replace another file.
@@ -167,13 +168,45 @@ impl Checkout {
                 format!("files need the filter {} of your git, which is not allowed", names.join(", "));
             return Ok(Some(self.obstructed(ObstacleKind::FilterNotAllowed, message, refused)));
         }
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        let Err(error) = convert::write(project, self, index, &wanted, to) else { return Ok(None) };
+        let written = match wanted.is_empty() {
+            true => Ok(()),
+            false => convert::write(project, self, index, &wanted, to),
+        };
+        let written = written.and_then(|()| self.convert_old(project, &view, index, changes, to));
+        let Err(error) = written else { return Ok(None) };
         let message = format!("git cannot convert files that it brings ({})", error.report());
         let files = wanted.into_iter().map(|(path, _)| RepoPath::new(path)).collect();
         Ok(Some(self.obstructed(ObstacleKind::ConversionFailed, message, files)))
+    }
+
+    /// Has git convert the old side of files that look edited. Right after a clone, or a copy of the checkout, the index
+    /// cannot say that they are not, and a converted file is never the blob.
+    fn convert_old(
+        &self,
+        project: &Project,
+        view: &View<'_>,
+        index: &IndexFile,
+        changes: &[Change],
+        to: &Path,
+    ) -> Result<()> {
+        let mut wanted = Vec::new();
+        for change in changes {
+            let Some(node) = change.old.filter(Node::is_file) else { continue };
+            let Disk::Here(stat) = view.disk(&change.path)? else { continue };
+            if view.is(&change.path, change.old, &stat)? || view.is(&change.path, change.new, &stat)? {
+                continue;
+            }
+            let as_old = Change { new: change.old, ..change.clone() };
+            match view.conversion(&as_old)? {
+                Conversion::None => {}
+                Conversion::Driver(name) if !project.options.filters.contains(&name) => {}
+                _ => wanted.push((change.path.as_slice(), node)),
+            }
+        }
+        match wanted.is_empty() {
+            true => Ok(()),
+            false => convert::write(project, self, index, &wanted, &convert::old(to)),
+        }
     }
 
     /// Looks for edits that a killed publication left in its stage, and beside the files that it was

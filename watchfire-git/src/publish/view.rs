@@ -193,10 +193,16 @@ impl<'a> View<'a> {
         if found == Some(node.id) {
             return Ok(true);
         }
+        let Some(change) = self.changes.get(path).filter(|_| found.is_some()) else { return Ok(false) };
         // A publication that was broken off may have brought the converted content.
-        let is_new = self.changes.get(path).is_some_and(|change| change.new == Some(node));
-        let Some(converted) = self.converted(path).filter(|_| is_new) else { return Ok(false) };
-        Ok(found.is_some() && hash(&converted)? == found)
+        let new = self.converted(path).filter(|_| change.new == Some(node));
+        let old = Some(convert::at(&convert::old(self.converted), path)).filter(|_| change.old == Some(node));
+        for converted in [new, old].into_iter().flatten() {
+            if hash(&converted)? == found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the conversion that git would apply to the content on its way to the file.

@@ -267,6 +267,42 @@ async fn a_commit_of_the_person_comes_first() {
     _ = prepare(&workspace, 1).await;
 }
 
+/// As right after a clone or a copy of the checkout, when the index cannot say that a file is as it wrote it.
+#[tokio::test]
+async fn a_converted_file_that_the_index_does_not_know_is_no_edit() {
+    let repo = Repo::new();
+    repo.write(".gitattributes", "*.bat eol=crlf\n");
+    for name in ["changed.bat", "gone.bat", "edited.bat"] {
+        repo.write(name, "one\r\ntwo\r\n");
+    }
+    repo.commit("attributes");
+    let touched = |name: &str| {
+        let file = fs::File::options().write(true).open(repo.root.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(5)).unwrap();
+    };
+    ["changed.bat", "gone.bat", "edited.bat"].iter().for_each(|name| touched(name));
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("changed.bat"), "one\ntwo\nthree\n").unwrap();
+    fs::remove_file(opened.cwd.join("gone.bat")).unwrap();
+    capture(&workspace, 1).await;
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.read("changed.bat"), "one\r\ntwo\r\nthree\r\n");
+    assert!(!repo.root.join("gone.bat").exists());
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // An edit stays one.
+    let opened = open(&workspace, 2).await;
+    fs::write(opened.cwd.join("edited.bat"), "one\n").unwrap();
+    capture(&workspace, 2).await;
+    repo.write("edited.bat", "mine\r\n");
+    touched("edited.bat");
+    match publish(&workspace, 2).await {
+        Published::Held(obstacle) => assert_eq!(obstacle.kind, ObstacleKind::LocalEdits),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(repo.read("edited.bat"), "mine\r\n");
+}
+
 /// What git would do to files on their way, git does: line endings, encodings, and the filters that the person allows.
 #[tokio::test]
 async fn files_are_converted_as_the_person_has_it() {
