@@ -216,6 +216,10 @@ async fn many_kills() {
 async fn done_alone() {
     let (killable, task) = Killable::working(&script(&format!("until_there go; {DONE}; echo over"))).await;
     let temp = killable.kill();
+    // As if the kill had come before the stamp.
+    let file = temp.path().join("my project/.watchfire/tasks/0001.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("agent_sessions: 1", "agent_sessions: 0")).unwrap();
     std::fs::write(temp.path().join("go"), "").unwrap();
     gone(agent(temp.path())).await;
     let mut world = World::in_folder(temp).await;

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use git2::{ObjectType, Odb, Oid, Repository};
 use watchfire_core::model::RepoPath;
@@ -24,6 +25,8 @@ use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, S
 use crate::repository::tree_path::{check_path, is_read_by_git};
 use crate::repository::verify::{LARGEST, TOO_LARGE, check_link};
 
+/// Time after which an import gives up. Checking a million objects takes a few minutes.
+const DEADLINE: Duration = Duration::from_secs(10 * 60);
 /// Number of objects from which on they are written as one pack.
 const PACK: usize = 200;
 /// Upper bound for the files of a tree. No project has more, but a tree that holds another one ten times, and
@@ -48,6 +51,7 @@ pub(crate) struct Transfer {
     files: HashMap<Oid, u64>,
     /// Objects to write, each after the objects that it names.
     order: Vec<Oid>,
+    until: Instant,
 }
 
 impl Transfer {
@@ -70,7 +74,16 @@ impl Transfer {
             blobs: HashSet::new(),
             files: HashMap::new(),
             order: Vec::new(),
+            until: Instant::now() + DEADLINE,
         })
+    }
+
+    /// Every object passes here, so that no history that an agent made keeps an import busy for ever.
+    fn check_time(&self) -> Result<()> {
+        match Instant::now() > self.until {
+            true => Err(Error::new(ErrorKind::Timeout, "the objects of the agent take too long to check")),
+            false => Ok(()),
+        }
     }
 
     /// Returns true if the repository has this object already. An object of another kind is an error, because
@@ -128,6 +141,8 @@ impl Transfer {
         if self.commits.contains(&id) {
             return Ok(true);
         }
+        // The copies below take long for a large history, and a log may name thousands of commits.
+        self.check_time()?;
         let before = (self.commits.clone(), self.blobs.clone(), self.files.clone(), self.order.len());
         match self.commit(id) {
             Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
@@ -234,6 +249,7 @@ impl Transfer {
 
     /// Passes the content of an object to `look`. libgit2 compares it with its name while reading.
     fn read<T>(&self, id: Oid, kind: ObjectType, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        self.check_time()?;
         let name = kind.str();
         let odb = self.both.odb().during("opening an agent's objects")?;
         let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
@@ -403,6 +419,23 @@ fn damaged(what: &str, id: Oid) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_import_gives_up_in_time() {
+        let temp = tempfile::tempdir().unwrap();
+        let [ours, agents] = ["ours", "agents"].map(|name| Repository::init(temp.path().join(name)).unwrap());
+        let tree = agents.find_tree(agents.index().unwrap().write_tree().unwrap()).unwrap();
+        let who = git2::Signature::now("x", "x@example.org").unwrap();
+        let made = agents.commit(None, &who, &who, "x", &tree, &[]).unwrap();
+        let project = Project::find(ours.workdir().unwrap(), crate::GitOptions::default()).unwrap();
+        let mut transfer = Transfer::new(&project, &agents.path().join("objects")).unwrap();
+        transfer.until = Instant::now();
+        assert_eq!(transfer.sound_commit(made).unwrap_err().kind(), ErrorKind::Timeout);
+        assert_eq!(transfer.commit(made).unwrap_err().kind(), ErrorKind::Timeout);
+        let mut transfer = Transfer::new(&project, &agents.path().join("objects")).unwrap();
+        transfer.commit(made).unwrap();
+        assert!(transfer.sound_commit(made).unwrap());
+    }
 
     #[test]
     fn modules_cannot_name_options() {

@@ -55,7 +55,7 @@ pub(in crate::orchestrator::effects) async fn go_on_with(
         let Some(task) = to.subject.task() else {
             return watch_chat(&of, &to, started, &by).await;
         };
-        stamp(&of, &to, task, &started).await;
+        stamp(&of, &to, task, &started.session.info().started_at).await;
         let (started, ended) = watch_to_end(&of, &to, task, started, &by).await?;
         Box::pin(take_over(&of, &to, task, started, &ended, &by)).await
     };

@@ -17,6 +17,7 @@ pub(crate) use attempt::attempt;
 pub(super) use attempt::go_on_with;
 pub(super) use launch::{chosen, time_limit, watch_signals};
 pub(super) use purse::Purse;
+pub(super) use session::stamp;
 pub(super) use started::{Assembly, Started};
 pub(crate) use steps::{create, proposal};
 pub(super) use verdict::claimed;

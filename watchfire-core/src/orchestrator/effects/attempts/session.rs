@@ -8,7 +8,7 @@ use super::started::Started;
 use super::workspace::open_workspace;
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
-use crate::model::{Mode, Question, Task, TaskNumber};
+use crate::model::{Mode, Question, Task, TaskNumber, Timestamp};
 use crate::orchestrator::compose::SessionRequest;
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::effects::mirror::write_patch;
@@ -32,15 +32,18 @@ pub(super) fn go_on(control: &Control) -> Result<()> {
     control.stopped().map_or(Ok(()), |_| Err(stopped()))
 }
 
-/// Writes the start of a session that was taken over into its task's file, unless its own program already did.
-pub(super) async fn stamp(shared: &ProjectShared, life: &Life, number: TaskNumber, started: &Started) {
+/// Writes the start of a session of an earlier program into its task's file, unless that program already did.
+pub(in crate::orchestrator::effects) async fn stamp(
+    shared: &ProjectShared,
+    life: &Life,
+    number: TaskNumber,
+    started: &Timestamp,
+) {
     let Ok(task) = shared.store.get(number).await else { return };
     if task.value.agent_sessions >= life.attempt.0 {
         return;
     }
-    let stamp = TaskPatch::new()
-        .with_agent_sessions(life.attempt.0)
-        .with_started_at(started.session.info().started_at.clone());
+    let stamp = TaskPatch::new().with_agent_sessions(life.attempt.0).with_started_at(started.clone());
     write_patch(shared, life.id, number, stamp).await;
 }
 

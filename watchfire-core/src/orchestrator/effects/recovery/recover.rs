@@ -12,7 +12,7 @@ use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::failpoint::reached;
 use crate::model::{Mode, ProcessIdentity, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, progress, resume};
-use crate::orchestrator::effects::attempts::{claimed, go_on_with};
+use crate::orchestrator::effects::attempts::{claimed, go_on_with, stamp};
 use crate::orchestrator::effects::capture::{try_capture, without_capture};
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::effects::outcome::{is_trouble, outcome_of, uncaptured, unless_unfinished};
@@ -161,6 +161,10 @@ async fn recovered(
             shared.notice(NoticeCode::Cleanup, task, format!("importing memory.md: {}", error.report()));
         }
         if let Some(number) = task {
+            // Killed between the start of the agent and its stamp. A claim proves that there was an agent.
+            if session.agent.is_some() || matches!(left, Ok(Left::Claim(_))) {
+                stamp(&shared, &life, number, &session.started).await;
+            }
             let state = shared.state_dir.clone();
             let keep = move || progress::keep(&state, number, &directory);
             if let Err(error) = blocking("keeping progress.md", keep).await {
