@@ -39,7 +39,8 @@ struct Killable {
 }
 
 impl Killable {
-    /// Starts one over a project with this task, and returns once the task's agent has made the file `up`.
+    /// Starts one over a project with this task, and returns once the task's agent has made the file `up`, and the journal
+    /// says so: before that, a start cannot take it over.
     async fn working(script: &str) -> (Self, TaskNumber) {
         let world = World::new().await;
         let task = world.task("t", script).await;
@@ -48,8 +49,19 @@ impl Killable {
         drop((project, orchestrator));
         std::fs::write(temp.path().join("hosted"), "").unwrap();
         let killable = Self::start(temp);
-        appears(&killable.at("up")).await;
+        killable.works().await;
         (killable, task)
+    }
+
+    /// Waits until the agent works and the journal says so.
+    async fn works(&self) {
+        appears(&self.at("up")).await;
+        within(async {
+            while !is_said(&self.at("home/state"), b"\"running\"") {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        })
+        .await;
     }
 
     fn start(temp: tempfile::TempDir) -> Self {
@@ -66,6 +78,14 @@ impl Killable {
         self.child.wait().unwrap();
         self.temp
     }
+}
+
+/// Returns true if a file in the folder, or below, has these bytes.
+fn is_said(folder: &Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| match entry.path() {
+        path if path.is_dir() => is_said(&path, bytes),
+        path => std::fs::read(path).is_ok_and(|text| text.windows(bytes.len()).any(|part| part == bytes)),
+    })
 }
 
 /// The one life that has not ended.
@@ -313,7 +333,7 @@ async fn limited_alone() {
     drop((project, orchestrator));
     std::fs::write(temp.path().join("hosted"), "").unwrap();
     let killable = Killable::start(temp);
-    appears(&killable.at("up")).await;
+    killable.works().await;
     let temp = killable.kill();
     // Nobody is there to end it but its host.
     gone(agent(temp.path())).await;
