@@ -11,6 +11,7 @@ use crate::cells::clusters::Clusters;
 use crate::cells::grid::Slot;
 use crate::cells::runs::Runs;
 use crate::cells::width::Widths;
+use crate::draw::spell;
 
 // Large enough that what a block costs besides its lines is little, small enough that the scrollback shrinks in small
 // steps.
@@ -429,17 +430,21 @@ impl Block {
     }
 
     fn push_utf8(&mut self, cells: &[Cell], clusters: &Clusters) {
+        // Most cells have no more than four bytes. Room is looked for once, and not for each of them.
+        self.text.reserve(4 * cells.len());
         for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
             if cell.has(Cell::CLUSTER) {
                 // The text itself, not the number: clusters on the screen are forgotten when the screen has them no
-                // more.
+                // more. A cluster has at most 64 bytes, so its length fits into one.
                 let text = clusters.text(cell.content());
                 let width = if cell.has(Cell::WIDE) { 2 } else { 1 };
                 self.text.extend([CLUSTER, text.len().min(255) as u8, width]);
                 self.text.extend_from_slice(text.as_bytes());
+            } else if cell.content() < 0x80 {
+                self.text.push(cell.content() as u8);
             } else {
                 let c = char::from_u32(cell.content()).unwrap_or(char::REPLACEMENT_CHARACTER);
-                self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                spell::push_char(c, &mut self.text);
             }
         }
     }
