@@ -46,6 +46,7 @@ impl Emulator {
     /// A blank terminal.
     #[must_use]
     pub fn with_options(size: Size, options: Options) -> Self {
+        // Before anything is allocated for it.
         let size = bounded(size);
         // A command is held as a whole until it ends. What is longer than anything that is kept is dropped on the way.
         let limit = if options.clipboard { 1 << 20 } else { 64 << 10 };
@@ -89,6 +90,7 @@ impl Emulator {
         let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
         let mut text = String::with_capacity((grid.cols() + 1) * grid.rows());
         for row in 0..grid.rows() {
+            // A filler is no part of the text: without the wrap there would have been no room to leave blank.
             if join && grid.slot(row).flags & Slot::WRAPPED != 0 {
                 snapshot::row_text(snapshot::without_filler(grid.row(row)), &self.state.clusters, &mut text);
             } else {
@@ -96,6 +98,7 @@ impl Emulator {
                 text.push('\n');
             }
         }
+        // A snapshot's text ends so as well, and both must be the same.
         text.truncate(text.trim_end_matches('\n').len());
         text
     }
@@ -145,6 +148,7 @@ impl Emulator {
     /// another way, it does not follow. A frame that is held back does not hold back its images.
     pub fn images(&self) -> impl Iterator<Item = &Image> {
         // Those of lines that the scrollback has dropped since the last image came.
+        // The alternate screen's rows have numbers too, but no scrollback to fall out of.
         let oldest = self.state.history.numbers().start;
         self.state.images.iter().filter(move |image| image.alternate || image.line >= oldest)
     }
@@ -209,6 +213,7 @@ impl Emulator {
     /// Returns the number of the current state.
     #[must_use]
     pub fn generation(&self) -> Generation {
+        // `stamp` marks the changes to come, so the state that can be seen is the one before it.
         Generation(self.state.held().map_or(self.state.stamp - 1, |frozen| frozen.generation))
     }
 
@@ -224,6 +229,7 @@ impl Emulator {
             return Damage::Full;
         }
         let grid = self.state.held().map_or(&self.state.grid, |frozen| &frozen.grid);
+        // By rows, because that is what is known at no cost: each write stamps its row.
         let changed = (0..grid.rows()).filter(|row| grid.changed_at(*row) > generation.0);
         Damage::Rows(changed.map(|row| row as u16).collect())
     }
@@ -278,6 +284,7 @@ impl Emulator {
         let mut snapshot = Snapshot::new(size, lines, cursor(&view), Generation(generation));
         snapshot.title = self.title().map(Arc::from);
         snapshot.modes = view.modes;
+        // As they were when the frame began: rows that left since are on the screen that this snapshot shows.
         snapshot.scrollback = view.scrollback;
         snapshot.palette = view.palette;
         snapshot
@@ -326,6 +333,7 @@ impl Terminal for Emulator {
             // Storage has other rows now.
             cache.clear();
         }
+        // Nothing is painted again by the child yet, so this is what people see for a moment.
         self.state.resize(usize::from(size.cols()), usize::from(size.rows()));
         self.state.commit();
     }

@@ -9,7 +9,9 @@ use std::ops::Range;
 use crate::cells::cell::{COVERED, Cell};
 use crate::cells::clusters::Clusters;
 use crate::cells::grid::Slot;
+use crate::cells::runs::Runs;
 use crate::cells::width::Widths;
+use crate::draw::spell;
 
 // Large enough that what a block costs besides its lines is little, small enough that the scrollback shrinks in small
 // steps.
@@ -40,17 +42,10 @@ const OPEN: u8 = 2;
 const FILLED: u8 = 4;
 // The rest are the marks of a slot.
 
-/// Cells of one style.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct StyleRun {
-    style: [u8; 3],
-    cells: u8,
-}
-
 #[derive(Debug, Default)]
 struct Block {
     text: Vec<u8>,
-    runs: Vec<StyleRun>,
+    runs: Runs,
     entries: Vec<Entry>,
     /// Rows that the entries make at the current width.
     rows: usize,
@@ -293,8 +288,8 @@ impl History {
 
     /// Marks the styles in use.
     pub(crate) fn mark_styles(&self, used: &mut [bool]) {
-        for run in self.blocks.iter().chain([&self.current]).flat_map(|block| &block.runs) {
-            if let Some(used) = used.get_mut(run.number() as usize) {
+        for style in self.blocks.iter().chain([&self.current]).flat_map(|block| block.runs.styles()) {
+            if let Some(used) = used.get_mut(style as usize) {
                 *used = true;
             }
         }
@@ -305,18 +300,6 @@ impl History {
             + self.current.memory()
             + self.spare.as_ref().map_or(0, Block::memory)
             + self.blocks.capacity() * size_of::<Block>()
-    }
-}
-
-impl StyleRun {
-    fn new(style: u32, cells: u8) -> Self {
-        let [_, a, b, c] = style.to_be_bytes();
-        Self { style: [a, b, c], cells }
-    }
-
-    fn number(self) -> u32 {
-        let [a, b, c] = self.style;
-        u32::from_be_bytes([0, a, b, c])
     }
 }
 
@@ -447,17 +430,21 @@ impl Block {
     }
 
     fn push_utf8(&mut self, cells: &[Cell], clusters: &Clusters) {
+        // Most cells have no more than four bytes. Room is looked for once, and not for each of them.
+        self.text.reserve(4 * cells.len());
         for cell in cells.iter().filter(|cell| !cell.has(Cell::SPACER)) {
             if cell.has(Cell::CLUSTER) {
                 // The text itself, not the number: clusters on the screen are forgotten when the screen has them no
-                // more.
+                // more. A cluster has at most 64 bytes, so its length fits into one.
                 let text = clusters.text(cell.content());
                 let width = if cell.has(Cell::WIDE) { 2 } else { 1 };
                 self.text.extend([CLUSTER, text.len().min(255) as u8, width]);
                 self.text.extend_from_slice(text.as_bytes());
+            } else if cell.content() < 0x80 {
+                self.text.push(cell.content() as u8);
             } else {
                 let c = char::from_u32(cell.content()).unwrap_or(char::REPLACEMENT_CHARACTER);
-                self.text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                spell::push_char(c, &mut self.text);
             }
         }
     }
@@ -472,7 +459,7 @@ impl Block {
         while cells > 0 {
             // The length of a run is one byte. Longer runs are several.
             let count = cells.min(255);
-            self.runs.push(StyleRun::new(style, count as u8));
+            self.runs.push(style, count as u8);
             cells -= count;
         }
     }
@@ -585,18 +572,15 @@ impl Block {
         });
         // Styles come last: most lines have none.
         let mut rest = cells.iter_mut();
-        for run in self.runs.get(start..end).unwrap_or(&[]) {
-            let style = run.number();
-            for cell in rest.by_ref().take(usize::from(run.cells)) {
+        self.runs.for_each(start, end, |style, count| {
+            for cell in rest.by_ref().take(count) {
                 *cell = cell.with_style(style);
             }
-        }
+        });
     }
 
     fn memory(&self) -> usize {
-        self.text.capacity()
-            + self.runs.capacity() * size_of::<StyleRun>()
-            + self.entries.capacity() * size_of::<Entry>()
+        self.text.capacity() + self.runs.memory() + self.entries.capacity() * size_of::<Entry>()
     }
 }
 
@@ -624,6 +608,6 @@ mod tests {
 
     #[test]
     fn what_there_is_much_of_is_small() {
-        assert_eq!((size_of::<Entry>(), size_of::<StyleRun>()), (16, 4));
+        assert_eq!(size_of::<Entry>(), 16);
     }
 }

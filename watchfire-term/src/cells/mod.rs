@@ -5,6 +5,7 @@ pub(crate) mod clusters;
 pub(crate) mod grid;
 pub(crate) mod history;
 pub(crate) mod link;
+pub(crate) mod runs;
 pub(crate) mod snapshot;
 pub(crate) mod style;
 pub(crate) mod width;

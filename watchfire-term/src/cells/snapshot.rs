@@ -44,6 +44,7 @@ pub(crate) fn line(
     let (mut links, mut link) = (Vec::new(), 0);
     let mut style = (0, looks.styles.look(0).style());
     for (index, cell) in cells.iter().enumerate() {
+        // A half at the very start has lost its left one, and is shown as what it is: a blank.
         if cell.has(Cell::SPACER) && index > 0 {
             continue;
         }
@@ -82,6 +83,7 @@ pub(crate) fn line(
 /// Returns the number of a link among the links of a line, counted from 1.
 fn number(link: &Arc<Hyperlink>, links: &mut Vec<Arc<Hyperlink>>) -> u16 {
     // One that comes twice, far apart, may have two numbers.
+    // Bounded, because a line of nothing but links would compare each with all others.
     let recent = links.len().saturating_sub(16);
     let known = links.iter().skip(recent).position(|known| Arc::ptr_eq(known, link));
     let index = known.map_or(links.len(), |index| recent + index);

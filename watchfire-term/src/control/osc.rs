@@ -39,6 +39,7 @@ impl State {
             2 => self.set_title(rest),
             4 => self.indexed_colors(rest, bell),
             5 => self.special_colors(rest, bell),
+            // What most shells send for their directory. 9;9 comes from ConEmu, 1337 from iTerm2.
             7 => self.tell(Event::WorkingDirectory(text(rest))),
             8 => self.hyperlink(rest),
             // iTerm2's notification. ConEmu took the same number for its own commands, which begin with another
@@ -67,6 +68,7 @@ impl State {
 
     fn title_text(&self, data: &[u8]) -> Option<String> {
         // Titles may come as hexadecimal digits (XTSMTITLE).
+        // What was to be hexadecimal and is not gives no title.
         if self.title_modes & 1 == 0 { Some(text(data)) } else { unhex(data).map(|bytes| text(&bytes)) }
     }
 
@@ -90,6 +92,7 @@ impl State {
         let mut parts = data.split(|byte| *byte == b';');
         while let (Some(index), Some(color)) = (parts.next(), parts.next()) {
             let Some(index) = number(index) else { return };
+            // xterm numbers the special colours behind the palette.
             let slot = match index {
                 0..256 => Slot::Indexed(index as u8),
                 256..264 => Slot::Special((index - 256) as u8),

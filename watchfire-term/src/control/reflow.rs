@@ -117,6 +117,7 @@ impl State {
         // Room above is filled with what scrolled off, as long as there is any.
         let (below, mut above) = (laid.len(), Vec::new());
         while below + above.len() < rows && self.history.rows() > 0 {
+            // Whole lines come back, because half of one would be wrapped differently from its other half.
             let Some((cells, open, marks)) = self.history.pop(&mut self.clusters) else { break };
             let line = Logical { cells, size: 0, marks, open };
             above.extend(lay_out(&[line], cols, Place { line: 9, cell: 0 }).0.into_iter().rev());
@@ -159,6 +160,7 @@ impl State {
             {
                 cells = rest;
             }
+            // Before the blanks go: the cursor may stand among them.
             if index == row {
                 cursor = Place { line: lines.len(), cell: line.cells.len() + col };
             }

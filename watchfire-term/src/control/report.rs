@@ -45,6 +45,7 @@ impl State {
     }
 
     pub(crate) fn version(&mut self) {
+        // The embedder's text, which no child had a hand in.
         let version = self.options.identity.version.clone();
         self.reply_dcs(&format!(">|{version}"));
     }
@@ -83,6 +84,7 @@ impl State {
 
     /// Mode 2031 and its query: 1 dark, 2 light.
     pub(crate) fn color_scheme(&mut self) {
+        // Contour's numbers, which others took over.
         let scheme = if self.options.colors.is_dark() { 1 } else { 2 };
         self.reply_csi(&format!("?997;{scheme}n"));
     }
@@ -90,6 +92,7 @@ impl State {
     /// DECRQM.
     pub(crate) fn mode_report(&mut self, private: bool, number: u16) {
         let known = if private { self.dec_mode(number) } else { Modes::ansi(number) };
+        // 0 not known, 1 set, 2 reset, 3 always set, 4 always reset.
         let value = match (known, private, number) {
             // Keys do not repeat where there are none; nothing is logged; the page is what is seen of it.
             (_, true, 8 | 46 | 60) => 4,

@@ -14,7 +14,7 @@ use crate::state::modes::{Mode, Modes};
 use crate::state::stacks::Stacks;
 use crate::state::{Frozen, Protect, Saved, State};
 
-/// Mouse modes. One is in force, and resetting any of them ends it.
+/// Mouse modes. One is in force, and resetting any ends it.
 const MOUSE: [Mode; 5] =
     [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight, Mode::MouseDrag, Mode::MouseMove];
 

@@ -23,6 +23,7 @@ impl Emulator {
     pub fn redraw(&self) -> Vec<u8> {
         let state = &self.state;
         let mut out = b"\x1bc".to_vec();
+        // 4 is the level after a reset.
         if state.level != 4 {
             // This resets, too.
             out.extend_from_slice(format!("\x1b[6{};1\"p", state.level).as_bytes());
@@ -91,6 +92,7 @@ fn place(row: usize, col: usize, wrap: bool, origin: bool, out: &mut String) {
 
 fn charsets(charsets: Charsets, out: &mut String) {
     for (set, mark) in charsets.sets.into_iter().zip(['(', ')', '*', '+']) {
+        // A set of 96 has its own marks (ISO 2022).
         let mark =
             if set == Charset::Latin1 { ['-', '-', '.', '/'][usize::from(mark as u8 - b'(')] } else { mark };
         let _ = write!(out, "\x1b{mark}{}", set.name());
@@ -108,6 +110,7 @@ fn settings(state: &State, out: &mut String) {
     for (name, color) in state.palette.set_colors() {
         let _ = write!(out, "\x1b]{name};{color}\x1b\\");
     }
+    // For the screen that is shown: the stack of the other one cannot be reached from here.
     state.keyboard.describe(state.alternate, out);
     if state.change_extent != 0 {
         let _ = write!(out, "\x1b[{}*x", state.change_extent);
@@ -215,6 +218,7 @@ fn cursor(state: &State, out: &mut String) {
     let margins = state.margins;
     let inside = (margins.top..margins.bottom).contains(&state.row)
         && (margins.left..margins.right).contains(&state.col);
+    // CUP cannot leave the margins in origin mode. A cursor report that is restored can.
     if state.on(Mode::Origin) && !inside {
         return out.push_str(&paint::report(state.row, state.col, state.wrap, true));
     }

@@ -12,6 +12,7 @@ pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {
     if from.bits() != to.bits() {
         put_look(to, out);
     } else {
+        // Only colours differ, which is nearly always so. What stays is not said again.
         put_paint(from.foreground(), to.foreground(), b"38;5;", b"38;2;", b"39;", out);
         put_paint(from.background(), to.background(), b"48;5;", b"48;2;", b"49;", out);
         put_paint(from.underline_color(), to.underline_color(), b"58;5;", b"58;2;", b"59;", out);
@@ -50,6 +51,7 @@ pub(crate) fn push_char(c: char, out: &mut Vec<u8>) {
     let mut bytes = [0; 4];
     let end = out.len() + c.encode_utf8(&mut bytes).len();
     // Four bytes at once are quicker than as many as there are.
+    // The length of a copy that is known beforehand needs no call.
     out.extend_from_slice(&bytes);
     out.truncate(end);
 }

@@ -17,6 +17,7 @@ const TEXT: u8 = 16;
 pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
     let has = |flag: u8| flags & flag != 0;
     let plain = key.modifiers.without(Modifiers::SHIFT) == Modifiers::NONE;
+    // Releases are sent only to those who ask, or every key would count twice.
     if key.kind == KeyKind::Release && !has(EVENTS) {
         return Vec::new();
     }
@@ -41,6 +42,8 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
     let key = &Key { code, ..*key };
     let (code, text) = match code {
         KeyCode::Char(c) => {
+            // Text stays text as long as nothing but shift is held, so that programs which only read characters go on
+            // working.
             if plain && !has(ALL) && key.kind != KeyKind::Release {
                 return c.to_string().into_bytes();
             }
@@ -81,6 +84,7 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
         code => return function_key(code, &modifiers, state),
     };
     let mut out = format!("\x1b[{code}");
+    // The text is the third parameter, so the second has to be there, if empty.
     if !modifiers.is_empty() || text.is_some() {
         out += &format!(";{modifiers}");
     }
@@ -95,6 +99,7 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
 fn function_key(code: KeyCode, modifiers: &str, state: &State) -> Vec<u8> {
     let Some(bytes) = legacy::function_key(code, Modifiers::NONE, state) else { return Vec::new() };
     let text = String::from_utf8(bytes).unwrap_or_default();
+    // Kitty writes these keys in CSI form alone, also in application mode.
     let body = text.trim_start_matches(['\x1b', '[', 'O']);
     let (number, end) = match body.strip_suffix('~') {
         Some(number) => (number, "~"),

@@ -9,6 +9,7 @@ pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
         return Vec::new();
     }
     let (code, modifiers) = (key.code, key.modifiers.without(Modifiers::SUPER));
+    // A VT52's keys come first: its arrows are letters, which ANSI's are not.
     if let Some(bytes) = state.vt52.and_then(|_| vt52(code, state)) {
         return bytes;
     }
@@ -85,6 +86,7 @@ fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     let control = modifiers.contains(Modifiers::CTRL).then(|| control(c)).flatten();
     let level = state.keyboard.other_keys;
     // modifyOtherKeys tells what has no bytes of its own, or, at level 2, all that is modified.
+    // Level 1 reports only keys that would otherwise be lost, such as Control with a comma.
     let lost = modifiers.contains(Modifiers::CTRL) && control.is_none();
     let modified = plain != Modifiers::NONE || c == ' ' && modifiers != Modifiers::NONE;
     if modified && (level == 2 || level == 1 && lost) {
@@ -126,6 +128,7 @@ fn control(c: char) -> Option<u8> {
 }
 
 fn keypad(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
+    // DECKPAM has codes for single keys. With modifiers they are what is printed on them.
     if !state.on(Mode::AppKeypad) || modifiers != Modifiers::NONE {
         return character(c, modifiers, state);
     }

@@ -98,6 +98,7 @@ pub(super) fn encode(mouse: &Mouse, state: &State) -> Vec<u8> {
     let (x, y) = (col + 1, row + 1);
     let last = if released { 'm' } else { 'M' };
     // Outside of SGR a release does not say of which button.
+    // X10's byte has two bits for the button, and 3 is what stands for none.
     let code = if released { 3 } else { button } + held;
     if on(Mode::MousePixels) {
         let (x, y) = (col * u32::from(width) + 1, row * u32::from(height) + 1);

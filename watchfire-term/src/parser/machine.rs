@@ -140,6 +140,7 @@ impl Parser {
     /// Returns true if the bytes so far end within a sequence or a character.
     #[must_use]
     pub fn is_mid_sequence(&self) -> bool {
+        // Embedders that show the screen between reads skip those moments, which would flicker.
         !matches!(self.state, State::Ground | State::Vt52) || self.partial_len > 0
     }
 
@@ -248,9 +249,11 @@ impl Parser {
                 rest = rest.get(used..).unwrap_or(&[]);
             }
             let Some(&byte @ 0x80..) = rest.first() else { break };
+            // The buffer is full. The caller comes back for the rest.
             let Some(slot) = run.get_mut(len) else { break };
             let decoded = if self.utf8 { decode(rest) } else { Decoded::Char(char::from(byte), 1) };
             let used = match decoded {
+                // ISO 6429 has the C1 controls in UTF-8 as well, where they are two bytes and cannot be mistaken.
                 Decoded::Char(c @ '\u{80}'..'\u{a0}', used) => {
                     flush(run, len, handler);
                     self.c1(c as u8, handler);
@@ -269,6 +272,7 @@ impl Parser {
                     *slot = char::REPLACEMENT_CHARACTER;
                     used
                 }
+                // The chunk ends within a character. Its bytes wait for the next chunk, and are at most three.
                 Decoded::Incomplete => {
                     for (slot, byte) in self.partial.iter_mut().zip(rest) {
                         *slot = *byte;
@@ -336,6 +340,7 @@ impl Parser {
         match byte {
             // A VT52 has none.
             _ if self.state == State::Vt52 => {}
+            // These introduce sequences and strings. All others act by themselves.
             0x90 => self.enter(State::DcsEntry),
             0x9b => self.enter(State::CsiEntry),
             0x9d => self.enter_string(State::Osc),
@@ -383,6 +388,7 @@ impl Parser {
             (Escape, b'[') => self.enter(CsiEntry),
             (Escape, b']') => self.enter_string(Osc),
             (Escape, b'P') => self.enter(DcsEntry),
+            // APC is read for kitty's images. SOS and PM have no use that is known of.
             (Escape, b'_') => self.enter_string(Apc),
             (Escape, b'X' | b'^') => self.enter_string(Ignored),
             (Escape | EscapeIntermediate, 0x20..0x30) => {
@@ -392,6 +398,7 @@ impl Parser {
             (Escape | EscapeIntermediate, _) => {
                 self.sequence.last = byte;
                 self.state = Ground;
+                // The coding of the stream changes at once: the next byte is read by it already.
                 match (self.sequence.marks, byte) {
                     ([b'%', 0], b'@') => self.utf8 = false,
                     ([b'%', 0], b'G') | ([0, 0], b'c') => self.utf8 = true,
@@ -400,10 +407,12 @@ impl Parser {
                 handler.esc(self.sequence);
             }
 
+            // The final byte of a sequence that nobody asked for.
             (CsiIgnore, 0x40..) => self.state = Ground,
             (CsiIgnore, _) => {}
             (CsiEntry | CsiParam | CsiIntermediate, 0x40..) => {
                 self.close(byte);
+                // The next byte is read in this state, whatever the handler does now.
                 let vt52 = self.sequence == Sequence { marks: [b'?', 0], last: b'l', overflow: false };
                 self.state = if vt52 && self.enters_vt52() { Vt52 } else { Ground };
                 handler.csi(&self.params, self.sequence);
@@ -535,6 +544,8 @@ impl Parser {
 
     fn string_data<H: Handler>(&mut self, data: &[u8], handler: &mut H) {
         match self.state {
+            // In pieces, as they come: device control strings can be as long as an image, and most are of no
+            // interest.
             State::DcsData => handler.dcs_data(data),
             State::Osc | State::Apc if self.string.len() + data.len() <= self.max_string => {
                 self.string.extend_from_slice(data)
@@ -550,6 +561,7 @@ impl Parser {
 
     fn end_string<H: Handler>(&mut self, terminated: bool, bell: bool, handler: &mut H) {
         match self.state {
+            // Handlers hear of a cut one too, because they were given its beginning.
             State::DcsData => handler.dcs_end(terminated),
             State::Osc if terminated && !self.too_long => handler.osc(&self.string, bell),
             State::Apc if terminated && !self.too_long => handler.apc(&self.string),

@@ -50,6 +50,7 @@ impl Row {
     /// A tab at the end is kept; over text it only moves. The column after it.
     pub(super) fn tab(&mut self, col: usize) -> usize {
         let next = (col / TAB + 1) * TAB;
+        // Over text, a tab is a movement. At the end, it is the only sign of the room that it made.
         if col >= self.cells.len() && next <= LONGEST {
             self.cells.resize(col, ' ');
             self.cells.push('\t');
@@ -112,6 +113,7 @@ impl Row {
             self.uncover(end);
             self.cells.drain(col..end);
             self.unmark(col..end);
+            // Marks move with what they stand on.
             self.move_marks(end, col as isize - end as isize);
         }
     }

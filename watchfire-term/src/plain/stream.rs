@@ -90,6 +90,7 @@ impl PlainText {
 
     /// Ends the stream and returns the rest, without a line end if the bytes had none.
     pub fn finish(&mut self) -> String {
+        // A character that was never finished is one that is broken.
         let mut rest = self.parser.take_incomplete();
         self.screen.chars(&std::mem::take(&mut rest));
         // A cursor above the last row stands in text that has its line end already.
@@ -199,6 +200,7 @@ impl Screen {
 
     fn up(&mut self, count: usize) {
         // The bytes may begin anywhere on a screen: there were rows above the first.
+        // Only as many as there can be on the screen, or a program could make rows without end.
         while self.at < count && self.top == 0 && self.rows.len() < self.height {
             self.rows.push_front(Kept::default());
             self.at += 1;
@@ -235,6 +237,7 @@ impl Handler for Screen {
     fn chars(&mut self, run: &[char]) {
         for &c in run {
             match c {
+                // Unicode's line and paragraph separators: a viewer would break the line there.
                 '\u{2028}' | '\u{2029}' => self.line_feed(),
                 // A joiner belongs between two characters of some scripts and of emoji.
                 '\u{200c}' | '\u{200d}' if self.last.is_some_and(|c| !c.is_ascii()) => self.put(c),

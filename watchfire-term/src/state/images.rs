@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::image::{Image, ImageProtocol};
 
-/// Number of images that are kept at most, whatever their size. Each costs a viewer an escape sequence.
+/// Number of images that are kept at most. Even a small one costs a viewer an escape sequence.
 const MOST: usize = 1024;
 
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,7 @@ use super::style::{Numbers, Tables};
 use super::text;
 use super::write::Writer;
 
-/// What one row keeps of another, and what is new.
+/// Difference of a row from another: the parts that stay, and the new ones between them.
 #[derive(Debug)]
 pub(super) struct Splice<'a> {
     new: &'a Line,

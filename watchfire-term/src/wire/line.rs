@@ -103,7 +103,7 @@ pub(super) fn read_links(tables: &Tables, bytes: &mut Reader<'_>) -> Result<Vec<
     (0..bytes.count()?).map(|_| tables.link(bytes)).collect()
 }
 
-/// Returns the bytes of most runs of a kind and width: ASCII, and three bytes for what is wide.
+/// Returns the bytes of most runs of a kind and width: ASCII, and three bytes for each wide character.
 fn usual_bytes(kind: RunKind, columns: u16) -> u32 {
     // A good guess saves a byte in most runs, and a wrong one costs nothing but that byte.
     match kind {
