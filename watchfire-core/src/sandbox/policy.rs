@@ -167,7 +167,7 @@ pub enum RuleAccess {
 pub struct NamePattern {
     /// The folder.
     pub root: PathBuf,
-    /// Names that match: literal, or with `*` that stands for anything.
+    /// Names that match, in any case: literal, or with `*` that stands for anything.
     pub names: Vec<String>,
     /// Names that stay allowed although one of `names` matches.
     pub except: Vec<String>,
@@ -186,8 +186,10 @@ impl NamePattern {
     /// Returns true if a name matches, wherever the file is.
     #[must_use]
     pub fn matches_name(&self, name: &OsStr) -> bool {
-        let name = name.to_string_lossy();
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| glob(pattern, &name));
+        // `.ENV` is read by no program that `.env` is not, and on some file systems it is the same file.
+        let name = name.to_string_lossy().to_ascii_lowercase();
+        let any =
+            |patterns: &[String]| patterns.iter().any(|pattern| glob(&pattern.to_ascii_lowercase(), &name));
         any(&self.names) && !any(&self.except)
     }
 }

@@ -291,7 +291,10 @@ pub(super) const SHAREABLE: &[&str] = &[
 pub(super) const SECRET_NAMES: &[&str] = &[
     ".env",
     ".env.*",
+    ".env-*",
+    ".env_*",
     ".envrc",
+    ".envrc.*",
     ".dev.vars",
     ".dev.vars.*",
     "*.pem",
@@ -308,7 +311,19 @@ pub(super) const SECRET_NAMES: &[&str] = &[
 ];
 
 /// Names of their public twins.
-pub(super) const PUBLIC_NAMES: &[&str] = &["*.example", "*.sample", "*.template", "*.dist", "*.pub.pem"];
+pub(super) const PUBLIC_NAMES: &[&str] = &[
+    "*.example",
+    "*.sample",
+    "*.template",
+    "*.dist",
+    "*.pub.pem",
+    ".env-example",
+    ".env_example",
+    ".env-sample",
+    ".env_sample",
+    ".env-template",
+    ".env_template",
+];
 
 /// Variables that development needs.
 pub(super) const VARIABLES: &[&str] = &[

@@ -71,6 +71,39 @@ fn everything_that_the_specification_blocks_is_blocked_everywhere() {
 }
 
 #[test]
+fn names_of_secrets_are_known_in_every_spelling() {
+    for platform in PLATFORMS {
+        let policy = policy(platform, &inputs("/home/u/p"));
+        let reads = |name: &str| policy.allows(Path::new("/home/u/p/a").join(name), Access::Read);
+        for name in [
+            ".env-prod",
+            ".env_local",
+            ".ENV",
+            ".Env.Production",
+            ".envrc.local",
+            "server.PEM",
+            "my-Credentials.json",
+            "Service-Account-1.JSON",
+            "terraform.TFSTATE",
+        ] {
+            assert!(!reads(name), "{platform:?} reads {name}");
+        }
+        for name in [
+            ".env.example",
+            ".env-example",
+            ".env_sample",
+            ".ENV.Template",
+            ".environment",
+            ".envoy.yaml",
+            "id.pub.pem",
+            "env-prod",
+        ] {
+            assert!(reads(name), "{platform:?} hides {name}");
+        }
+    }
+}
+
+#[test]
 fn a_project_in_a_hidden_folder_opens_the_way_to_itself() {
     for platform in PLATFORMS {
         let inside = policy(platform, &inputs("/home/u/Documents/p"));

@@ -154,9 +154,15 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns the expression of a name, in which each `*` stands for anything, for one part of a path.
+/// Returns the expression of a name, in which each `*` stands for anything, for one part of a path. Letters count in both
+/// cases.
 fn glob(name: &str) -> String {
-    name.split('*').map(escaped).collect::<Vec<_>>().join("[^/]*")
+    let letter = |letter: char| match letter.is_ascii_alphabetic() {
+        true => format!("[{}{}]", letter.to_ascii_lowercase(), letter.to_ascii_uppercase()),
+        false => escaped(letter.encode_utf8(&mut [0; 4])),
+    };
+    let part = |part: &str| part.chars().map(letter).collect::<String>();
+    name.split('*').map(part).collect::<Vec<_>>().join("[^/]*")
 }
 
 /// Literally, as part of an expression.

@@ -157,6 +157,7 @@ fn once(atom: &[char], text: &[char], then: &mut dyn FnMut(&[char]) -> bool) -> 
     let fits = match atom {
         ['\\', escaped] => letter == escaped,
         ['[', '^', none @ .., ']'] => !none.contains(letter),
+        ['[', any @ .., ']'] => any.contains(letter),
         ['.'] => true,
         [literal] => letter == literal,
         other => panic!("unknown expression {other:?}"),

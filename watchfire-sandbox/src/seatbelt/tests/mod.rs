@@ -107,7 +107,7 @@ fn generated_policies_mean_what_decide_says() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(seed >> 33).unwrap() % sides
     };
-    let parts = ["a", "b c", ".env", ".env.x", ".env.example", "d\"q", "]", "\u{e9}", "x\ny"];
+    let parts = ["a", "b c", ".env", ".ENV", ".Env.x", ".env.example", "d\"q", "]", "\u{e9}", "x\ny"];
     for round in 0..400 {
         let path = |roll: &mut dyn FnMut(usize) -> usize| {
             let depth = 1 + roll(4);
