@@ -34,6 +34,11 @@ fn main() {
         trial("init_proposes_what_tasks_need", None, init_proposes_what_tasks_need),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
+        trial(
+            "a_chat_does_not_change_what_is_protected",
+            no_sandbox(),
+            a_chat_does_not_change_what_is_protected,
+        ),
         trial("setup_is_held_as_the_agent_is", no_sandbox(), setup_is_held_as_the_agent_is),
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
         trial("the_agents_own_files_show_in_place", no_sandbox(), the_agents_own_files_show_in_place),
@@ -536,6 +541,34 @@ fn a_mode_writes_what_it_is_for() {
     assert!(!fs::read_to_string(root.join(".git/config")).unwrap().contains("[a]"));
     let said = world.run(&root, ["sandbox", "exec", "--mode", "refine", "--", "true"]).code(125);
     assert!(said.stderr.contains("needs a task"), "{said:?}");
+}
+
+/// In a task such changes hold the merge; a chat has no merge.
+fn a_chat_does_not_change_what_is_protected() {
+    let (world, root) = world("done\nexit 0");
+    for file in ["ci/deploy.sh", "infra/main.tf", "free"] {
+        fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        fs::write(root.join(file), "mine\n").unwrap();
+    }
+    let yaml = root.join(".watchfire/project.yaml");
+    let text = fs::read_to_string(&yaml).unwrap();
+    fs::write(&yaml, text + "protected: [ci/deploy.sh, infra/, absent.sh]\n").unwrap();
+    let in_place = world.run(&root, ["sandbox", "report", "--json"]).json();
+    let controls = in_place["report"]["controls"].as_array().unwrap();
+    let places = controls.iter().find(|it| it["name"] == "read-only places inside of writable folders");
+    if places.is_none_or(|it| it["state"] == "open") {
+        return println!("SKIPPED a_chat_does_not_change_what_is_protected: no mount namespace");
+    }
+    let script = "echo evil > ci/deploy.sh; rm -f ci/deploy.sh; mv ci ci2; echo evil > infra/main.tf; echo evil > infra/new; \
+                  rm -rf infra; ln -s free infra/link; echo theirs > free; echo evil > absent.sh; \
+                  n=0; while test -e absent.sh && test $n -lt 200; do n=$((n+1)); sleep 0.05; done; cat ci/deploy.sh";
+    let said = world.run(&root, ["sandbox", "exec", "--mode", "chat", "--", "sh", "-c", script]);
+    assert!(said.stdout.ends_with("mine\n"), "{said:?}");
+    for (file, content) in [("ci/deploy.sh", "mine\n"), ("infra/main.tf", "mine\n"), ("free", "theirs\n")] {
+        assert_eq!(fs::read_to_string(root.join(file)).unwrap(), content, "{file}");
+    }
+    assert_eq!(fs::read_dir(root.join("infra")).unwrap().count(), 1);
+    assert!(!root.join("absent.sh").exists() && !root.join("ci2").exists());
 }
 
 /// While a project is being run, and after, its last session's policy answers.

@@ -119,6 +119,10 @@ impl PolicyParts<'_> {
             let wiring = WIRING.map(|name| self.project_root.join(name));
             policy =
                 wiring.into_iter().fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
+            let protected = self.project.protected.iter().filter(|entry| !is_pattern(entry));
+            policy = protected.fold(policy, |policy, entry| {
+                policy.read(self.project_root.join(entry.trim_end_matches('/')), "project.yaml: protected")
+            });
         }
         if let Some(directory) = self.directory {
             policy = policy
@@ -155,6 +159,12 @@ impl PolicyParts<'_> {
         own.try_for_each(|bind| make_like(&bind.source, &bind.target))?;
         Ok(policy)
     }
+}
+
+/// Returns true for an entry of `protected` that names no single place. No rule can hold such an entry in a chat; a merge
+/// compares it with the paths of the trees.
+pub(crate) fn is_pattern(entry: &str) -> bool {
+    entry.contains(['*', '?', '[', '\\'])
 }
 
 /// Rejects unknown keys: a typo such as `dney` would otherwise deny nothing.

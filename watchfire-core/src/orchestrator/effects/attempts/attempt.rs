@@ -13,7 +13,7 @@ use super::workspace::{open_workspace, ready_task};
 use super::{launch, setup, steps};
 use crate::failpoint::reached;
 use crate::model::{Mode, TaskNumber};
-use crate::orchestrator::compose::SessionRequest;
+use crate::orchestrator::compose::{SessionRequest, is_pattern};
 use crate::orchestrator::effects::capture::capture;
 use crate::orchestrator::effects::commands::Failure;
 use crate::orchestrator::effects::mirror::mirror;
@@ -189,6 +189,12 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 /// Runs a chat from its start to its end.
 async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
     let request = SessionRequest::in_root(shared, Mode::Chat, life.options.clone());
+    let (project, _) = shared.settings().await?;
+    let open: Vec<_> = project.protected.iter().filter(|entry| is_pattern(entry)).cloned().collect();
+    if !open.is_empty() {
+        let message = format!("a chat can change what these patterns protect: {}", open.join(", "));
+        shared.notice(NoticeCode::Workspace, None, message);
+    }
     let started = Box::pin(launch::start(shared, life, request)).await?;
     watch_chat(shared, life, started, control).await
 }
