@@ -648,7 +648,7 @@ fn what_a_tool_was_refused_is_told() {
         .collect();
     assert_eq!(told.len(), 3, "{told:#?}");
     for ((access, path), said) in expected.iter().zip(&told) {
-        let setting = format!("sandbox.{access} in settings.yaml");
+        let setting = format!("in settings.yaml: sandbox: {{{access}: [\"{path}\"]}}");
         assert!(said.contains(path) && said.contains(&setting), "{said}");
     }
     assert!(

@@ -30,18 +30,36 @@ pub struct Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, access, rule, line } = self;
-        let (what, setting) = match access {
-            Access::Read => ("reading", "sandbox.read"),
-            Access::Write => ("writing", "sandbox.write"),
+        let what = match access {
+            Access::Read => "reading",
+            Access::Write => "writing",
         };
-        let rule = rule.as_deref().unwrap_or("no rule allows it");
-        let path = path.display().to_string();
+        let shown = path.display().to_string();
         // Most programs name the path in the line itself.
-        let path = if line.contains(&path) { "it" } else { &path };
-        write!(
-            f,
-            "{line}: the sandbox denies {what} {path} ({rule}); {setting} in settings.yaml can allow that"
-        )
+        let shown = if line.contains(&shown) { "it" } else { &shown };
+        let why = rule.as_deref().unwrap_or("no rule allows it");
+        write!(f, "{line}: the sandbox denies {what} {shown} ({why})")?;
+        match access.setting(path, rule.as_deref()) {
+            Some(setting) => write!(f, "; to allow it, in settings.yaml: {setting}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Access {
+    /// Returns the line of `settings.yaml` that gives this access to a path, which `rule` denies. Returns `None` if the
+    /// settings cannot: rules of the project, and those that protect the repository, are not theirs to open.
+    #[must_use]
+    pub fn setting(self, path: &Path, rule: Option<&str>) -> Option<String> {
+        let key = match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        };
+        // They open what the base policy denies, and what they opened themselves for reading only.
+        let theirs = ["(base policy", "(settings: sandbox.read)"];
+        let is_theirs = rule.is_none_or(|rule| theirs.iter().any(|part| rule.contains(part)));
+        // JSON is valid YAML, so the quotes of the path are right.
+        is_theirs.then(|| format!("sandbox: {{{key}: [{}]}}", serde_json::json!(path)))
     }
 }
 
@@ -253,7 +271,8 @@ mod tests {
         let said = failed(netrc.to_str().unwrap(), false, true);
         let [refusal] = &refusals.find(vec![said.clone()])[..] else { panic!("one is expected") };
         let text = refusal.to_string();
-        for part in [&*said.line, ".netrc (base policy: keys)", "sandbox.read in settings.yaml"] {
+        let line = format!("in settings.yaml: sandbox: {{read: [\"{}\"]}}", netrc.display());
+        for part in [&*said.line, ".netrc (base policy: keys)", &line] {
             assert!(text.contains(part), "{text}");
         }
         let twice = refusals.find(vec![said.clone(), said]);

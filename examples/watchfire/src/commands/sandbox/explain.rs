@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use watchfire_core::orchestrator::SandboxRecord;
-use watchfire_core::sandbox::{Decision, SandboxPolicy, Verdict};
+use watchfire_core::sandbox::{Access, Decision, SandboxPolicy, Verdict};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_sandbox::Answer;
 
@@ -86,13 +86,9 @@ fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
 /// Returns the line of `settings.yaml` that opens a denied path. `None` if only another file can: the project's
 /// rules, and those that protect the repository.
 fn setting(answer: &Answer) -> Option<String> {
-    let denied = [("read", &answer.read), ("write", &answer.write)];
-    let (key, decision) = denied.into_iter().find(|(_, decision)| decision.verdict == Verdict::Denied)?;
-    // The settings open only what the base policy denies.
-    decision.rule.as_ref().is_none_or(|rule| rule.contains("(base policy")).then(|| {
-        // JSON is valid YAML, so the quotes of the path are right.
-        format!("sandbox: {{{key}: [{}]}}", json!(answer.path))
-    })
+    let denied = [(Access::Read, &answer.read), (Access::Write, &answer.write)];
+    let (access, decision) = denied.into_iter().find(|(_, it)| it.verdict == Verdict::Denied)?;
+    access.setting(&answer.path, decision.rule.as_deref())
 }
 
 fn rendered(out: Out, answer: &Answer) -> String {
