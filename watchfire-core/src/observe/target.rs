@@ -62,9 +62,11 @@ impl Target {
         here: Option<&ProjectId>,
     ) -> Result<Vec<&'a Candidate>> {
         let meant: Vec<&Candidate> = known.iter().filter(|it| self.means(it, here)).collect();
+        // All attempts of a task fit its number; the person means the latest. A group means what can be watched now.
         let meant = if self.is_single() { latest(meant) } else { running(&meant) };
         match meant.as_slice() {
             [] => {
+                // Only for the error: the names that would have worked.
                 let of_interest = if self.is_single() { known.iter().collect() } else { running_of(known) };
                 Err(self
                     .error(ErrorKind::NotFound, "there is no such session")
@@ -108,6 +110,7 @@ impl Target {
             Self::Project(name) => is_project(name),
             Self::Task { project: Some(name), task } => session.task == Some(*task) && is_project(name),
             Self::Task { project: None, task } => {
+                // Every project counts its tasks from 1, so a bare number is about the project that asks.
                 session.task == Some(*task) && here.is_none_or(|here| session.project == *here)
             }
         }
@@ -130,6 +133,7 @@ fn running_of(sessions: &[Candidate]) -> Vec<&Candidate> {
 /// Returns the sessions a name for one session refers to: the running ones, or else the last in each
 /// project to begin.
 fn latest(meant: Vec<&Candidate>) -> Vec<&Candidate> {
+    // Ended sessions are asked about only where none of them runs.
     let running = running(&meant);
     if !running.is_empty() {
         return running;

@@ -257,6 +257,7 @@ impl LifeState {
             Self::Publishing { .. } => "publishing",
             Self::Held { .. } => "held",
             Self::Incomplete { .. } => "incomplete",
+            // People ask how it ended, not whether: `merged`, `failed`, `stopped`.
             Self::Ended { how } => how.word(),
         }
     }
@@ -381,6 +382,7 @@ impl Life {
             before: None,
             began: now.clone(),
             since: now,
+            // Counted at each start, so a life that never started has made none.
             attempt: Attempt(0),
             retries_left: 0,
             fruitless: 0,
@@ -415,6 +417,7 @@ impl Life {
 
     /// Returns true if it holds one of the slots that [`Limits::parallel`](crate::schedule::Limits::parallel) counts.
     pub(in crate::schedule) fn holds_slot(&self) -> bool {
+        // A chat is the person's own, and takes no place from tasks.
         self.subject != Subject::Chat
             && matches!(
                 self.state,

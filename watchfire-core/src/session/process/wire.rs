@@ -130,10 +130,13 @@ impl Order {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         match self {
+            // The numbers of the messages are the protocol. A guardian of an earlier release may be at the other end, so
+            // none is ever given another meaning.
             Self::Start { command, ties, descriptors, recording, host } => {
                 out.number(1);
                 out.number(ties.number());
                 out.bytes(command.program().as_os_str());
+                // A flag beside the bytes, because no folder and an empty path are two things.
                 out.number(u64::from(command.cwd().is_some()));
                 out.bytes(command.cwd().map_or(OsStr::new(""), |cwd| cwd.as_os_str()));
                 out.number(command.args().len() as u64);
@@ -363,6 +366,7 @@ struct Writer(Vec<u8>);
 
 impl Writer {
     fn new() -> Self {
+        // Room for the length, which is known last.
         Self(vec![0; size_of::<u32>()])
     }
 
@@ -371,6 +375,7 @@ impl Writer {
     }
 
     fn signed(&mut self, number: i32) {
+        // Widened, so that every number on the wire is eight bytes long.
         self.0.extend_from_slice(&i64::from(number).to_le_bytes());
     }
 
@@ -400,6 +405,7 @@ impl Writer {
 
     /// Fills in the length. The receiver refuses a message that is longer than the length can say.
     fn finish(mut self) -> Vec<u8> {
+        // The header does not count itself.
         let length = self.0.len().saturating_sub(size_of::<u32>());
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
         for (to, from) in self.0.iter_mut().zip(length) {
@@ -421,6 +427,7 @@ impl Reader<'_> {
     fn signed(&mut self) -> Option<i32> {
         let (number, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
+        // A number out of range is no message of ours.
         i32::try_from(i64::from_le_bytes(*number)).ok()
     }
 
