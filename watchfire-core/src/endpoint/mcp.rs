@@ -33,6 +33,7 @@ pub(super) fn serve(caller: &Caller) -> Result<()> {
     let running = Arc::new(AtomicUsize::new(0));
     loop {
         let mut line = Vec::new();
+        // Bounded, because the agent writes it. The rest of a longer line is answered as no JSON.
         let read = std::io::Read::take(&mut input, LONGEST).read_until(b'\n', &mut line).map_err(failed)?;
         if read == 0 {
             return Ok(());
@@ -60,6 +61,7 @@ pub(super) fn serve(caller: &Caller) -> Result<()> {
             write(&reply(&id, method, &params))?;
             continue;
         }
+        // Each call has a thread, because some wait for minutes. An agent that calls in a loop must not pile them up.
         if running.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
             running.fetch_sub(1, Ordering::AcqRel);
             write(&error(&id, -32000, "too many tools run at once"))?;
@@ -67,6 +69,7 @@ pub(super) fn serve(caller: &Caller) -> Result<()> {
         }
         let (caller, running) = (caller.clone(), Arc::clone(&running));
         std::thread::spawn(move || {
+            // The agent may have closed its end. The loop above sees that too.
             let _ = write(&called(&caller, &id, &params));
             running.fetch_sub(1, Ordering::AcqRel);
         });
@@ -88,6 +91,7 @@ fn reply(id: &Value, method: &str, params: &Value) -> Value {
     let result = match method {
         "initialize" => {
             let asked = params.get("protocolVersion").and_then(Value::as_str);
+            // A version that we do not know gets our newest in reply, which the client may refuse.
             let version = VERSIONS.iter().find(|known| asked == Some(**known)).unwrap_or(&VERSIONS[0]);
             json!({
                 "protocolVersion": version,
@@ -110,6 +114,7 @@ fn called(caller: &Caller, id: &Value, params: &Value) -> Value {
     let Some(result) = tool(caller, name, arguments) else { return error(id, -32602, "no such tool") };
     let (text, is_error) = match result {
         Ok(text) => (text, false),
+        // A failed tool is a result in this protocol, because the model has to read it. Errors are for the client.
         Err(error) => (format!("{}: {}", error.code(), error.report()), true),
     };
     let result = json!({ "content": [{ "type": "text", "text": text }], "isError": is_error });
@@ -171,6 +176,7 @@ fn tool(caller: &Caller, name: &str, arguments: &Value) -> Option<Result<String>
         }
         _ => Err(Error::new(ErrorKind::NotFound, "no such tool")),
     };
+    // Looked up before anything runs, so that only listed tools exist.
     TOOLS.iter().any(|(known, ..)| *known == name).then(run)
 }
 

@@ -71,6 +71,7 @@ impl Book {
     /// `busy` at the limit of open inquiries.
     pub(crate) fn ask(&mut self, now: &Timestamp, ask: Ask) -> Result<Inquiry> {
         let Ask { from, to, text, deadline, call, salt } = ask;
+        // A call that is taken up again after a restart. It must not ask twice.
         if let Some(known) = call.as_ref().and_then(|call| self.of_call(&from, call)) {
             return Ok(known.clone());
         }
@@ -81,10 +82,12 @@ impl Book {
                 .with("cycle", shown.join(" → "))
                 .with("hint", "answer what you were asked first: watchfire-agent listen"));
         }
+        // For each side: an agent that asks in a loop stops itself, and floods no other.
         let open = |is: &dyn Fn(&Inquiry) -> bool| self.pending().filter(|it| is(it)).count();
         if open(&|it| it.from == from) >= OPEN || open(&|it| it.to == to) >= OPEN {
             return Err(Error::new(ErrorKind::Busy, "too many questions are open").with("limit", OPEN));
         }
+        // After the highest, not by their count: the oldest are removed in time.
         let number = self.inquiries.last_key_value().map_or(1, |(number, _)| number + 1);
         let inquiry = Inquiry {
             id: format!("q{number}-{salt:04x}"),
@@ -125,6 +128,7 @@ impl Book {
         check(text)?;
         match &inquiry.state {
             InquiryState::Pending => {}
+            // The reply to the first try was lost.
             InquiryState::Answered { text: earlier, .. } if earlier == text => return Ok(inquiry.clone()),
             InquiryState::Answered { .. } => {
                 return told(ErrorKind::AlreadyAnswered, "it has another answer already");
@@ -140,6 +144,7 @@ impl Book {
             }
         }
         let number = inquiry.number;
+        // The person may answer for any agent. The one that asked has to know whose words these are.
         let by_person = *by == Party::Person && inquiry.to != Party::Person;
         self.set(number, InquiryState::Answered { text: text.to_owned(), by_person });
         self.find(id).cloned()
@@ -175,6 +180,7 @@ impl Book {
         let gone: Vec<_> = self
             .pending()
             .filter_map(|it| match (concerns(&it.from), concerns(&it.to)) {
+                // The asking side first: without it, no answer is of use.
                 (true, _) => Some((it.number, InquiryState::Withdrawn)),
                 (_, true) => Some((it.number, InquiryState::TargetOff)),
                 _ => None,
@@ -230,6 +236,7 @@ impl Book {
             Item::Question(_) => &mut inquiry.shown,
             Item::End(_) => &mut inquiry.told,
         };
+        // Written only when it changes, because every `listen` comes here.
         if !std::mem::replace(seen, true) {
             self.changed.insert(inquiry.number);
         }
@@ -251,6 +258,7 @@ impl Book {
 
     /// Returns the parties of the circle that `from` asking `to` would close, from `from` back to itself.
     fn cycle(&self, from: &Party, to: &Party) -> Option<Vec<Party>> {
+        // Follows the open questions from the one that is asked. If they lead back, both sides would wait for each other.
         let mut paths = vec![vec![from.clone(), to.clone()]];
         let mut seen: Vec<Party> = Vec::new();
         while let Some(path) = paths.pop() {
@@ -269,6 +277,7 @@ impl Book {
 
     fn prune(&mut self) {
         let mut bytes = 0;
+        // Open questions do not count: each has someone waiting for it.
         let (mut place, mut excess) = (0, Vec::new());
         // Newest first.
         for inquiry in self.all().collect::<Vec<_>>().into_iter().rev().filter(|it| !it.is_pending()) {
@@ -283,6 +292,7 @@ impl Book {
         }
         for number in excess {
             self.removed.extend(self.inquiries.remove(&number).map(|inquiry| inquiry.id.clone()));
+            // It may have changed and gone in one step, and would be written again.
             self.changed.remove(&number);
         }
     }

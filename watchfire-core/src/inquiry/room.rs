@@ -72,6 +72,7 @@ impl Room {
     /// # Errors
     /// Those of the disk.
     pub(crate) async fn book(self: &Arc<Self>) -> Result<Arc<Book>> {
+        // A question whose time is over must expire before it is shown.
         let known = self.known().filter(|book| !book.is_due(&self.clock.now()));
         match known {
             Some(book) => Ok(book),
@@ -87,17 +88,20 @@ impl Room {
     }
 
     fn change<T>(&self, act: impl FnOnce(&mut Book) -> Result<T>) -> Result<T> {
+        // Over the whole change, so that two changes cannot start from the same book.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut book = match self.known() {
             Some(book) => Book::clone(&book),
             None => self.read()?,
         };
+        // Before the change: an answer that comes late must find its question expired.
         book.expire(&self.clock.now());
         let result = act(&mut book);
         let (changed, removed) = book.take_changes();
         for inquiry in &changed {
             let text = serde_json::to_vec(inquiry)
                 .map_err(|error| Error::new(ErrorKind::Internal, "writing an inquiry").with_source(error))?;
+            // Here and not at the start, because most projects never ask.
             make_private(&self.folder)?;
             replace(&self.path(&inquiry.id), &text)?;
         }
@@ -105,6 +109,7 @@ impl Room {
             // Read again, it would be removed again.
             let _ = std::fs::remove_file(self.path(id));
         }
+        // Only once it is on disk: no reader may act on a question that a kill would undo.
         *self.book.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(book));
         if !changed.is_empty() {
             self.changed.send_modify(|count| *count += 1);
