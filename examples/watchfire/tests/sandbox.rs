@@ -552,7 +552,7 @@ fn a_chat_does_not_change_what_is_protected() {
     }
     let yaml = root.join(".watchfire/project.yaml");
     let text = fs::read_to_string(&yaml).unwrap();
-    fs::write(&yaml, text + "protected: [ci/deploy.sh, infra/, absent.sh]\n").unwrap();
+    fs::write(&yaml, text + "protected: [ci/deploy.sh, infra/, absent.sh, '**/*.lock']\n").unwrap();
     let in_place = world.run(&root, ["sandbox", "report", "--json"]).json();
     let controls = in_place["report"]["controls"].as_array().unwrap();
     let places = controls.iter().find(|it| it["name"] == "read-only places inside of writable folders");
@@ -560,15 +560,15 @@ fn a_chat_does_not_change_what_is_protected() {
         return println!("SKIPPED a_chat_does_not_change_what_is_protected: no mount namespace");
     }
     let script = "echo evil > ci/deploy.sh; rm -f ci/deploy.sh; mv ci ci2; echo evil > infra/main.tf; echo evil > infra/new; \
-                  rm -rf infra; ln -s free infra/link; echo theirs > free; echo evil > absent.sh; \
-                  n=0; while test -e absent.sh && test $n -lt 200; do n=$((n+1)); sleep 0.05; done; cat ci/deploy.sh";
+                  rm -rf infra; ln -s free infra/link; echo theirs > free; echo new > absent.sh; cat ci/deploy.sh";
     let said = world.run(&root, ["sandbox", "exec", "--mode", "chat", "--", "sh", "-c", script]);
     assert!(said.stdout.ends_with("mine\n"), "{said:?}");
     for (file, content) in [("ci/deploy.sh", "mine\n"), ("infra/main.tf", "mine\n"), ("free", "theirs\n")] {
         assert_eq!(fs::read_to_string(root.join(file)).unwrap(), content, "{file}");
     }
     assert_eq!(fs::read_dir(root.join("infra")).unwrap().count(), 1);
-    assert!(!root.join("absent.sh").exists() && !root.join("ci2").exists());
+    // What is not there yet is the person's to make as well: it is not cleared.
+    assert!(root.join("absent.sh").exists() && !root.join("ci2").exists());
 }
 
 /// While a project is being run, and after, its last session's policy answers.

@@ -119,10 +119,8 @@ impl PolicyParts<'_> {
             let wiring = WIRING.map(|name| self.project_root.join(name));
             policy =
                 wiring.into_iter().fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
-            let protected = self.project.protected.iter().filter(|entry| !is_pattern(entry));
-            policy = protected.fold(policy, |policy, entry| {
-                policy.read(self.project_root.join(entry.trim_end_matches('/')), "project.yaml: protected")
-            });
+            let held = held_in_a_chat(self.project_root, self.project);
+            policy = held.fold(policy, |policy, path| policy.read(path, "project.yaml: protected"));
         }
         if let Some(directory) = self.directory {
             policy = policy
@@ -161,10 +159,18 @@ impl PolicyParts<'_> {
     }
 }
 
-/// Returns true for an entry of `protected` that names no single place. No rule can hold such an entry in a chat; a merge
-/// compares it with the paths of the trees.
-pub(crate) fn is_pattern(entry: &str) -> bool {
-    entry.contains(['*', '?', '[', '\\'])
+/// Returns the protected paths that a chat, which works in the root, cannot change: those that are there. A place that is
+/// closed before it exists would be cleared by the sandbox, and the person may be the one who fills it.
+fn held_in_a_chat(root: &Path, project: &Project) -> impl Iterator<Item = PathBuf> {
+    let paths = project.protected.iter().map(|entry| root.join(entry.trim_end_matches('/')));
+    paths.filter(|path| path.symlink_metadata().is_ok())
+}
+
+/// Returns the entries of `protected` that no rule can hold in a chat: patterns, and paths that do not exist.
+pub(crate) fn open_in_a_chat(root: &Path, project: &Project) -> Vec<String> {
+    let held: Vec<_> = held_in_a_chat(root, project).collect();
+    let is_open = |entry: &&String| !held.contains(&root.join(entry.trim_end_matches('/')));
+    project.protected.iter().filter(is_open).cloned().collect()
 }
 
 /// Rejects unknown keys: a typo such as `dney` would otherwise deny nothing.

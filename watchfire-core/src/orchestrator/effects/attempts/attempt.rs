@@ -13,7 +13,7 @@ use super::workspace::{open_workspace, ready_task};
 use super::{launch, setup, steps};
 use crate::failpoint::reached;
 use crate::model::{Mode, TaskNumber};
-use crate::orchestrator::compose::{SessionRequest, is_pattern};
+use crate::orchestrator::compose::{SessionRequest, open_in_a_chat};
 use crate::orchestrator::effects::capture::capture;
 use crate::orchestrator::effects::commands::Failure;
 use crate::orchestrator::effects::mirror::mirror;
@@ -21,7 +21,7 @@ use crate::orchestrator::effects::outcome::{
     is_trouble, outcome_of, tell_kept, trouble, uncaptured, unless_unfinished,
 };
 use crate::orchestrator::effects::{claims, room};
-use crate::orchestrator::shared::{Control, ProjectShared};
+use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::schedule::{Ending, Fact, Life, NoticeCode, Outcome, SessionEnd, StopReason};
 use crate::session::Ended;
 use crate::workspace::{CaptureRequest, Captured};
@@ -190,9 +190,10 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
     let request = SessionRequest::in_root(shared, Mode::Chat, life.options.clone());
     let (project, _) = shared.settings().await?;
-    let open: Vec<_> = project.protected.iter().filter(|entry| is_pattern(entry)).cloned().collect();
+    let (root, of) = (shared.root.clone(), project);
+    let open = blocking("looking at protected paths", move || Ok(open_in_a_chat(&root, &of))).await?;
     if !open.is_empty() {
-        let message = format!("a chat can change what these patterns protect: {}", open.join(", "));
+        let message = format!("a chat can make or change what is protected here: {}", open.join(", "));
         shared.notice(NoticeCode::Workspace, None, message);
     }
     let started = Box::pin(launch::start(shared, life, request)).await?;
