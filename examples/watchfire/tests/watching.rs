@@ -18,6 +18,11 @@ fn talking(world: &World) -> (PathBuf, Running) {
         let listed = world.run(&root, ["sessions", "--json"]);
         listed.code == Some(0) && listed.json()["sessions"][0]["status"] == "idle"
     });
+    // Its title says so before its transcript is read again.
+    until("the agent is heard", || {
+        let seen = world.run(&root, ["watch", "1", "--json"]);
+        seen.code == Some(0) && seen.json()["transcript"]["latest_text"] == "hello"
+    });
     (root, run)
 }
 
