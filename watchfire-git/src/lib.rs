@@ -20,6 +20,7 @@ pub mod diff;
 mod error;
 mod failpoint;
 mod files;
+mod guest;
 mod identity;
 mod index;
 pub mod init;

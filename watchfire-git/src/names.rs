@@ -1,6 +1,8 @@
 //! Names of branches, references and folders.
 
-use watchfire_core::model::Attempt;
+use std::fmt::Display;
+
+use watchfire_core::model::{Attempt, SessionId};
 use watchfire_core::workspace::WorkspaceKey;
 
 /// Prefix of agents' branches, without `refs/heads/`.
@@ -41,14 +43,20 @@ pub(crate) fn rescue(key: &WorkspaceKey, attempt: Attempt) -> String {
     format!("{RESCUE}{key}/{attempt}")
 }
 
-/// Returns the reference that keeps a tip which the agent's branch no longer has.
-pub(crate) fn left(key: &WorkspaceKey, tip: git2::Oid) -> String {
-    format!("{LEFT}{key}/{tip}")
+/// Returns the reference that keeps a tip which a branch no longer has, left behind by `who`: the key of the work,
+/// or a session in the root.
+pub(crate) fn left(who: &dyn Display, tip: git2::Oid) -> String {
+    format!("{LEFT}{who}/{tip}")
 }
 
-/// Returns the reference that keeps the tip of an agent's reference `name`, given in full.
-pub(crate) fn left_named(key: &WorkspaceKey, name: &str) -> String {
-    format!("{LEFT}{key}/{}", name.strip_prefix("refs/").unwrap_or(name))
+/// Returns the reference that keeps the tip of a reference `name`, given in full, that `who` left behind.
+pub(crate) fn left_named(who: &dyn Display, name: &str) -> String {
+    format!("{LEFT}{who}/{}", name.strip_prefix("refs/").unwrap_or(name))
+}
+
+/// Returns the name under which a session in the root leaves commits behind.
+pub(crate) fn guest(session: &SessionId) -> String {
+    format!("chat/{session}")
 }
 
 /// Returns true if a reference with the full name `name` would lie at or below a name that [`left`] returns.

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use watchfire_core::model::{Attempt, RepoPath};
+use watchfire_core::model::{Attempt, RepoPath, SessionId};
 use watchfire_core::workspace::{
-    BranchInfo, Candidate, CaptureRequest, Captured, Commit, Merge, MergeRequest, OpenRequest, Opened,
-    Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch, Workspace,
-    WorkspaceKey,
+    BranchInfo, Candidate, CaptureRequest, Captured, Commit, Exchanged, Merge, MergeRequest, OpenRequest,
+    Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch,
+    Workspace, WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -17,6 +17,7 @@ use crate::branches::list;
 use crate::branches::prune;
 use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
+use crate::guest::exchange as guest;
 use crate::merge::prepare;
 use crate::options::GitOptions;
 use crate::private::import;
@@ -131,6 +132,21 @@ impl Workspace for GitWorkspace {
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         let request = request.clone();
         self.blocking(move |project| open::open(project, &request)).await
+    }
+
+    async fn enter(&self, session: &SessionId, isolated: bool) -> Result<Opened> {
+        let session = session.clone();
+        self.blocking(move |project| guest::enter(project, &session, isolated)).await
+    }
+
+    async fn exchange(&self, session: &SessionId) -> Result<Exchanged> {
+        let session = session.clone();
+        self.blocking(move |project| guest::exchange(project, &session)).await
+    }
+
+    async fn leave(&self, session: &SessionId) -> Result<Exchanged> {
+        let session = session.clone();
+        self.blocking(move |project| guest::leave(project, &session)).await
     }
 
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BranchInfo, Candidate, Captured, Commit, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef,
-    Scratch,
+    BranchInfo, Candidate, Captured, Commit, Exchanged, Merge, Opened, Pruned, Published, Recovery, Removed,
+    RescueRef, Scratch,
 };
 use crate::Result;
-use crate::model::{Attempt, MergeStrategy, RepoPath, TaskNumber};
+use crate::model::{Attempt, MergeStrategy, RepoPath, SessionId, TaskNumber};
 use crate::sandbox::NamePattern;
 use crate::store::Fence;
 
@@ -60,6 +60,38 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// `workspace_broken` when the existing folder needs a person; `not_supported` for a repository that cannot have
     /// one.
     async fn open(&self, request: &OpenRequest) -> Result<Opened>;
+
+    /// Prepares the root itself for a session that works there beside its person, as a chat does. If it is `isolated`
+    /// (see [`OpenRequest::isolated`]), the session gets private copies of the repository, and
+    /// [`exchange`](Self::exchange) carries over what either side does. May be repeated.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    async fn enter(&self, session: &SessionId, isolated: bool) -> Result<Opened> {
+        let (_, _) = (session, isolated);
+        Ok(Opened::at(self.root()))
+    }
+
+    /// Carries the commits, branches and stashes of a session in the root over to the person's repository, checked, and
+    /// what the person did there to the session. Where both moved the same, the person's stays, and the session's is
+    /// kept under a ref of its own. Waits for no git: what cannot be carried over now is left to the next call.
+    ///
+    /// # Errors
+    /// As [`import`](Self::import). Nothing is carried over then.
+    async fn exchange(&self, session: &SessionId) -> Result<Exchanged> {
+        let _ = session;
+        Ok(Exchanged::default())
+    }
+
+    /// Carries over what a session in the root did last, and removes what it had. Called when nothing of it runs any
+    /// more, also after a crash. May be repeated.
+    ///
+    /// # Errors
+    /// Errors of the disk. The session's work is still there then.
+    async fn leave(&self, session: &SessionId) -> Result<Exchanged> {
+        let _ = session;
+        Ok(Exchanged::default())
+    }
 
     /// Commits the agent's uncommitted changes and returns the state of the work. Keeps the folder. May be repeated.
     ///

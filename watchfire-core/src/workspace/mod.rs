@@ -17,6 +17,6 @@ pub use contract::{
 pub use in_place::InPlace;
 pub use obstacle::{Obstacle, ObstacleKind};
 pub use outcome::{
-    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, LeftOut, LeftOutReason,
-    Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
+    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, Exchanged, LeftOut,
+    LeftOutReason, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
 };

@@ -86,6 +86,14 @@ impl Opened {
     }
 }
 
+/// Result of an exchange between a session in the root and its person.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Exchanged {
+    /// What was not carried over, why, and where it is kept.
+    pub told: Vec<String>,
+}
+
 /// State of the work after a capture.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]

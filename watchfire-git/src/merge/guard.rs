@@ -99,7 +99,7 @@ fn leads_on(node: Node) -> bool {
 }
 
 /// Returns the folders of the checkout in which git looks for hooks.
-fn hooks(repo: &Repository) -> Result<Vec<String>> {
+pub(crate) fn hooks(repo: &Repository) -> Result<Vec<String>> {
     let during = "reading the configuration";
     let configured = match repo.config().during(during)?.get_path("core.hooksPath") {
         Ok(path) => path,
@@ -142,8 +142,13 @@ fn is_wiring(repo: &Repository, change: &Change) -> Result<bool> {
 fn drivers(repo: &Repository, node: Option<Node>) -> Result<Vec<Vec<u8>>> {
     let Some(node) = node.filter(Node::is_file) else { return Ok(Vec::new()) };
     let blob = repo.find_blob(node.id).during("reading an attributes file")?;
+    Ok(driver_lines(blob.content()).map(<[u8]>::to_vec).collect())
+}
+
+/// Yields the lines of an attributes file that name a driver.
+pub(crate) fn driver_lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     let names = |line: &&[u8]| line.split(u8::is_ascii_whitespace).skip(1).any(names_driver);
-    Ok(blob.content().split(|byte| *byte == b'\n').filter(names).map(<[u8]>::to_vec).collect())
+    content.split(|byte| *byte == b'\n').filter(names)
 }
 
 /// Returns true if an attribute names a driver, takes the filter away, or could be a macro that does either.

@@ -1,6 +1,6 @@
 //! Merges work with its target in memory.
 
-mod guard;
+pub(crate) mod guard;
 mod places;
 pub(crate) mod prepare;
 pub(crate) mod renames;

@@ -36,12 +36,32 @@ pub(crate) fn made(top: &Path, snapshot: &Path) -> Result<References> {
     Ok(made)
 }
 
+/// Returns all references in the git directory `top`, loose ones over packed ones. Symbolic ones are left out.
+pub(crate) fn all(top: &Path) -> Result<References> {
+    let mut all: References = packed(&top.join("packed-refs"))?.into_iter().collect();
+    let mut made = References::new();
+    loose(&top.join("refs"), &mut made)?;
+    all.extend(made);
+    Ok(all)
+}
+
+/// Returns `references` in the form of `packed-refs`.
+pub(crate) fn to_packed(references: &References) -> Vec<u8> {
+    // git searches the file by halves if the header says that it is sorted. The map is.
+    let mut text = "# pack-refs with: sorted \n".to_owned();
+    for (name, id) in references {
+        text.push_str(&format!("{id} {name}\n"));
+    }
+    text.into_bytes()
+}
+
 /// Returns the reference `name` from the file `packed_refs`.
 pub(crate) fn find_packed(packed_refs: &Path, name: &str) -> Result<Option<Oid>> {
     Ok(packed(packed_refs)?.into_iter().find(|(packed, _)| packed == name).map(|(_, id)| id))
 }
 
-fn packed(path: &Path) -> Result<Vec<(String, Oid)>> {
+/// Returns the references in a file of packed ones, which an agent may have written.
+pub(crate) fn packed(path: &Path) -> Result<Vec<(String, Oid)>> {
     let text = files::read_plain(path, LARGEST).map_err(unreadable)?.unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
     let named = lines.filter_map(|line| line.split_once(' '));

@@ -29,7 +29,7 @@ use crate::repository::project::{Project, hex};
 /// Upper bound for a small file of git's, in bytes. git writes no longer ones there.
 const SMALL: u64 = 1 << 20;
 /// Folders of the repository that are the agent's own, or that the agent must not see.
-const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
+pub(crate) const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
 
 /// Folder in which git puts the repositories of submodules.
 const MODULES: &str = "admin/modules";
@@ -114,13 +114,7 @@ impl Private {
         for name in ["HEAD", "commondir", "gitdir", "config.worktree", "locked", "logs/HEAD", "index"] {
             self.copy(&admin.join(name), &format!("admin/{name}"))?;
         }
-        let mut alternates = self.shared().into_os_string();
-        alternates.push("\n");
-        for path in alternates_of(&real.objects)? {
-            alternates.push(path);
-            alternates.push("\n");
-        }
-        self.write("objects/info/alternates", alternates.as_bytes())
+        self.write("objects/info/alternates", &alternates(&self.shared(), &real.objects)?)
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<()> {
@@ -128,17 +122,8 @@ impl Private {
         fs::write(&path, content).map_err(|e| Error::io("writing a private copy", e).with_path(&path))
     }
 
-    /// Copies a file with its time, by which git decides what to believe of an index. Does nothing if there
-    /// is no file.
     fn copy(&self, from: &Path, name: &str) -> Result<()> {
-        let Some(mut file) = files::open_plain(from)? else { return Ok(()) };
-        let to = self.root.join(name);
-        let copied = (|| {
-            let mut copy = File::create(&to)?;
-            std::io::copy(&mut file, &mut copy)?;
-            copy.set_times(FileTimes::new().set_modified(file.metadata()?.modified()?))
-        })();
-        copied.map_err(|e| Error::io("copying a file of git", e).with_path(from))
+        copy(from, &self.root.join(name))
     }
 
     /// Returns the bind of each copy. Other parts of the repository inside a copied folder are shown as they
@@ -336,7 +321,8 @@ pub(crate) fn aside(project: &Project) -> PathBuf {
     folder(project).join("aside")
 }
 
-fn folder(project: &Project) -> PathBuf {
+/// Returns the folder of all private copies.
+pub(crate) fn folder(project: &Project) -> PathBuf {
     project.state().join("private")
 }
 
@@ -344,7 +330,7 @@ fn folder(project: &Project) -> PathBuf {
 /// these files even where it changes nothing. A rule keeps the copies from being changed. The files
 /// themselves are not shown: the kernel makes no mount of a file that another process replaces in that
 /// instant.
-const FILES: &[&str] = &["HEAD", "config", "config.worktree", "shallow"];
+pub(crate) const FILES: &[&str] = &["HEAD", "config", "config.worktree", "shallow"];
 
 /// Returns the files of the repository that an agent with private copies may only read.
 pub(crate) fn read_only(project: &Project) -> impl Iterator<Item = PathBuf> {
@@ -397,10 +383,35 @@ pub(crate) fn make_targets(project: &Project) -> Result<()> {
     Ok(())
 }
 
-fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
+/// Copies a file with its time, by which git decides what to believe of an index. Does nothing if there is no
+/// file.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
+    let Some(mut file) = files::open_plain(from)? else { return Ok(()) };
+    let copied = (|| {
+        let mut copy = File::create(to)?;
+        std::io::copy(&mut file, &mut copy)?;
+        copy.set_times(FileTimes::new().set_modified(file.metadata()?.modified()?))
+    })();
+    copied.map_err(|e| Error::io("copying a file of git", e).with_path(from))
+}
+
+/// Returns the names of the folders in `folder`.
+pub(crate) fn subfolders(folder: &Path) -> Result<Vec<std::ffi::OsString>> {
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let entries = files::entries(folder)?.into_iter();
     Ok(entries.filter(|(_, path)| is_folder(path)).map(|(name, _)| name).collect())
+}
+
+/// Returns the file by which git in a sandbox finds the repository's own objects, shown at `shared`, and what
+/// these borrow from.
+pub(crate) fn alternates(shared: &Path, objects: &Path) -> Result<Vec<u8>> {
+    let mut alternates = shared.as_os_str().as_bytes().to_vec();
+    for path in alternates_of(objects)? {
+        alternates.push(b'\n');
+        alternates.extend(path.as_os_str().as_bytes());
+    }
+    alternates.push(b'\n');
+    Ok(alternates)
 }
 
 /// Returns the repository's other folders of objects, its alternates.

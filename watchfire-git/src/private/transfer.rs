@@ -79,11 +79,16 @@ impl Transfer {
     }
 
     /// Every object passes here, so that no history that an agent made keeps an import busy for ever.
-    fn check_time(&self) -> Result<()> {
+    pub(crate) fn check_time(&self) -> Result<()> {
         match Instant::now() > self.until {
             true => Err(Error::new(ErrorKind::Timeout, "the objects of the agent take too long to check")),
             false => Ok(()),
         }
+    }
+
+    /// Returns the repository as the agent sees it, with objects that were not checked.
+    pub(crate) fn both(&self) -> &Repository {
+        &self.both
     }
 
     /// Returns true if the repository has this object already. An object of another kind is an error, because

@@ -2,6 +2,8 @@
 //! git name them, and the notes of an operation that its git has not ended.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::fmt::Display;
 use std::path::Path;
 
 use git2::{Oid, Repository};
@@ -100,14 +102,25 @@ pub(crate) fn keep(
 ) -> Result<()> {
     // Nearly always the branch has all of them. Only if not, the references of a large repository are read.
     let branch = agent_ref::tip(project, repo, key)?;
-    let beyond = tips(repo, commits, branch.into_iter().chain(head))?;
+    keep_beyond(project, repo, key, commits, branch.into_iter().chain(head).collect())
+}
+
+/// Keeps the `commits`, with their histories, that neither a reference nor a commit of `known` reaches.
+pub(crate) fn keep_beyond(
+    project: &Project,
+    repo: &Repository,
+    key: &dyn Display,
+    commits: &[Oid],
+    known: Vec<Oid>,
+) -> Result<()> {
+    let beyond = tips(repo, commits, known.iter().copied())?;
     if beyond.is_empty() {
         return Ok(());
     }
     let references = repo.references().during("listing references")?.flatten();
     // Tags of trees and blobs reach no commit, and are skipped.
     let reached_by = references.filter_map(|reference| reference.peel_to_commit().ok()).map(|tip| tip.id());
-    let mut lost = tips(repo, &beyond, reached_by.chain(head))?;
+    let mut lost = tips(repo, &beyond, reached_by.chain(known))?;
     if lost.len() > MOST {
         // Newest first, so the oldest tips share a commit.
         let older = lost.split_off(MOST - 1);
@@ -120,7 +133,7 @@ pub(crate) fn keep(
 /// `others`.
 pub(crate) fn keep_named(
     repo: &Repository,
-    key: &WorkspaceKey,
+    key: &dyn Display,
     references: &References,
     others: &mut Vec<Oid>,
 ) -> Result<()> {
@@ -136,7 +149,7 @@ pub(crate) fn keep_named(
 
 /// Keeps `id` under the name that it had with the agent. If an earlier attempt took the name, its object
 /// moves to a reference named after itself.
-pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: Oid) -> Result<()> {
+pub(crate) fn put_named(repo: &Repository, key: &dyn Display, name: &str, id: Oid) -> Result<()> {
     // Under an object id [`keep`] keeps other tips: a reference that the agent named like one must not
     // replace them.
     if names::is_object_name(name) {
@@ -164,7 +177,7 @@ pub(crate) fn put_named(repo: &Repository, key: &WorkspaceKey, name: &str, id: O
 }
 
 /// Keeps a commit that leaves the branch, under a reference named after its id.
-pub(crate) fn put(repo: &Repository, key: &WorkspaceKey, commit: Oid) -> Result<()> {
+pub(crate) fn put(repo: &Repository, key: &dyn Display, commit: Oid) -> Result<()> {
     let name = names::left(key, commit);
     repo.reference(&name, commit, true, "watchfire: left behind by the agent").during("keeping a tip")?;
     reached("left: a tip is kept");
@@ -183,6 +196,11 @@ pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceK
     // The agent wrote the objects itself. A reference to damaged ones would break the person's git.
     let whole: Vec<_> = commits.into_iter().filter(|id| verify::is_whole(repo, branch, *id)).collect();
     keep(project, repo, key, &whole, None)
+}
+
+/// Returns true for the name of a file or folder that git keeps only while it has not ended an operation.
+pub(crate) fn is_note(name: &OsStr) -> bool {
+    UNDERWAY.iter().any(|note| name == *note)
 }
 
 /// Returns true if git has an operation under way in the administration `admin`.

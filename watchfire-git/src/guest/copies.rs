@@ -1,0 +1,214 @@
+//! The private copies of one guest, and the record of what it and the person have in common.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use watchfire_core::files::make_private;
+use watchfire_core::model::SessionId;
+use watchfire_core::sandbox::{Bind, RuleAccess};
+use watchfire_core::{Error, Result};
+
+use crate::failpoint::reached;
+use crate::files;
+use crate::guest::state::{Head, State};
+use crate::index::file::IndexFile;
+use crate::names;
+use crate::private::copies as private;
+use crate::repository::left;
+use crate::repository::project::Project;
+
+/// Prefix of the folder of a guest, among those of tasks.
+const PREFIX: &str = "guest-";
+
+/// File with the references and the HEAD that both sides have in common.
+const BASE: &str = "base";
+/// File with the index, and with the log of the stash, that both sides have in common.
+const BASE_INDEX: &str = "base-index";
+const BASE_STASH: &str = "base-stash";
+/// File that says how both sides were when they were last compared.
+const SEEN: &str = "seen";
+
+/// The private copies of one guest.
+pub(crate) struct Guest {
+    pub(crate) root: PathBuf,
+    /// Name under which its commits are left behind.
+    pub(crate) name: String,
+}
+
+impl Guest {
+    /// Returns the copies of `session`, or `None` if it has none.
+    pub(crate) fn find(project: &Project, session: &SessionId) -> Option<Self> {
+        let guest = Self::of(project, session);
+        guest.root.is_dir().then_some(guest)
+    }
+
+    fn of(project: &Project, session: &SessionId) -> Self {
+        let root = private::folder(project).join(format!("{PREFIX}{session}"));
+        Self { root, name: names::guest(session) }
+    }
+
+    /// Copies the repository as it is now. There must be no copies of `session` yet.
+    pub(crate) fn make(project: &Project, session: &SessionId) -> Result<Self> {
+        let guest = Self::of(project, session);
+        // Made under another name and renamed, so that copies with the session's name are always whole.
+        let fresh = Self {
+            root: private::folder(project).join(files::unique("guest")),
+            ..Self::of(project, session)
+        };
+        let made = fresh.fill(project, &guest).and_then(|()| {
+            reached("guest: filled");
+            fs::rename(&fresh.root, &guest.root)
+                .map_err(|e| Error::io("putting private copies in place", e).with_path(&guest.root))
+        });
+        if made.is_err() {
+            _ = files::remove_tree(&fresh.root);
+        }
+        made.map(|()| guest)
+    }
+
+    /// Fills this folder with what will lie in that of `guest`.
+    fn fill(&self, project: &Project, guest: &Self) -> Result<()> {
+        let real = &project.git;
+        for folder in [
+            "top/refs/heads",
+            "top/refs/tags",
+            "top/logs/refs/heads",
+            "shared",
+            "objects/info",
+            "objects/pack",
+        ] {
+            make_private(&self.root.join(folder))?;
+        }
+        // Empty folders, over which the repository's own are shown.
+        for name in private::subfolders(real)?.iter().filter(|name| !left::is_note(name)) {
+            make_private(&self.root.join("top").join(name))?;
+        }
+        let top = self.top();
+        for name in private::FILES.iter().copied().chain(["index", "logs/HEAD"]) {
+            private::copy(&real.join(name), &top.join(name))?;
+        }
+        let state = State::of_person(project)?;
+        if let Head::Branch(branch) = &state.head {
+            let log = Path::new("logs").join(branch);
+            if let Some(folder) = log.parent() {
+                make_private(&top.join(folder))?;
+            }
+            private::copy(&real.join(&log), &top.join(&log))?;
+        }
+        for name in ["refs/stash", "logs/refs/stash"] {
+            private::copy(&real.join(name), &top.join(name))?;
+        }
+        let write = |name: &str, content: &[u8]| {
+            let path = self.root.join(name);
+            fs::write(&path, content).map_err(|e| Error::io("writing a private copy", e).with_path(&path))
+        };
+        write("top/packed-refs", &state.packed())?;
+        write("objects/info/alternates", &private::alternates(&guest.shared(), &real.join("objects"))?)?;
+        private::copy(&top.join("index"), &self.root.join(BASE_INDEX))?;
+        private::copy(&top.join("logs/refs/stash"), &self.root.join(BASE_STASH))?;
+        write(BASE, &state.to_bytes())
+    }
+
+    /// Returns the bind of each copy. Other parts of the repository are shown as they are.
+    pub(crate) fn binds(&self, project: &Project) -> Result<Vec<Bind>> {
+        let real = &project.git;
+        let own = |name: &str, target: &Path, origin: &str| {
+            Bind::new(self.root.join(name), target, RuleAccess::Write, format!("git: {origin}"))
+        };
+        let live =
+            |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
+        // A folder comes before what is shown inside it.
+        let mut binds = vec![own("top", real, "the session's copy of the repository")];
+        let shown = private::subfolders(&self.top())?.into_iter();
+        let shown =
+            shown.filter(|name| !private::OWN.iter().any(|own| name == own)).map(|name| real.join(name));
+        binds.extend(shown.map(|path| live(&path, &path)));
+        let objects = real.join("objects");
+        binds.extend([own("objects", &objects, "new objects"), live(&objects, &self.shared())]);
+        Ok(binds)
+    }
+
+    /// Returns the path at which git in the sandbox finds the repository's own objects.
+    fn shared(&self) -> PathBuf {
+        self.root.join("shared")
+    }
+
+    /// Returns the git directory of the guest.
+    pub(crate) fn top(&self) -> PathBuf {
+        self.root.join("top")
+    }
+
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.root.join("objects")
+    }
+
+    /// Returns the path of the log that both sides' stashes began with.
+    pub(crate) fn base_stash(&self) -> PathBuf {
+        self.root.join(BASE_STASH)
+    }
+
+    /// Returns what both sides had in common.
+    pub(crate) fn base(&self) -> Result<State> {
+        State::from_bytes(&files::read(&self.root.join(BASE))?.unwrap_or_default())
+    }
+
+    /// Returns the index that both sides had in common.
+    pub(crate) fn base_index(&self) -> Result<IndexFile> {
+        IndexFile::read(&self.root.join(BASE_INDEX))
+    }
+
+    /// Records what both sides have in common now.
+    pub(crate) fn set_base(&self, state: &State, index: &[u8], stash: &[u8]) -> Result<()> {
+        // The state last: until it is there, the guest counts as ahead, and an exchange is repeated.
+        files::replace(&self.root.join(BASE_STASH), stash)?;
+        files::replace(&self.root.join(BASE_INDEX), index)?;
+        files::replace(&self.root.join(BASE), &state.to_bytes())
+    }
+
+    /// Returns true if nothing that an exchange looks at has changed since the last one.
+    pub(crate) fn is_seen(&self, now: &[u8]) -> Result<bool> {
+        Ok(files::read(&self.root.join(SEEN))?.is_some_and(|seen| seen == now))
+    }
+
+    /// Records how both sides were when an exchange had nothing more to do.
+    pub(crate) fn set_seen(&self, now: &[u8]) -> Result<()> {
+        files::replace(&self.root.join(SEEN), now)
+    }
+
+    /// Returns a path that was made when the session began.
+    pub(crate) fn began(&self) -> PathBuf {
+        self.root.join("shared")
+    }
+
+    /// Removes the copies.
+    pub(crate) fn discard(self, project: &Project) -> Result<()> {
+        // Renamed first, so that a kill leaves no half copies under the name. `sweep` removes the rest.
+        let trash = private::folder(project).join(files::unique("trash"));
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            move |e| Error::io("removing private copies", e).with_path(path)
+        };
+        fs::rename(&self.root, &trash).map_err(failed(&self.root))?;
+        files::remove_tree(&trash).map_err(failed(&trash))
+    }
+
+    /// Sets aside copies that cannot be taken over, for a person to look at. Returns their new place.
+    pub(crate) fn set_aside(self, project: &Project) -> Result<PathBuf> {
+        files::set_aside(&self.root, &private::aside(project), "chat")
+    }
+}
+
+/// Removes the copies of guests that never began: their process was killed before the session was recorded.
+pub(crate) fn sweep(project: &Project) -> Result<()> {
+    const HOUR: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+    for (name, path) in files::entries(&private::folder(project))? {
+        let is_guest = name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let made = || fs::metadata(path.join("shared")).and_then(|made| made.modified()).ok();
+        let is_old = || made().and_then(|made| made.elapsed().ok()).is_some_and(|age| age > HOUR);
+        if is_guest && !path.join(SEEN).exists() && is_old() {
+            files::remove_tree(&path)
+                .map_err(|e| Error::io("removing private copies", e).with_path(&path))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! One exchange between a guest and the person: what the guest did first, then what the person did.
+
+use std::thread;
+use std::time::Duration;
+
+use watchfire_core::model::SessionId;
+use watchfire_core::sandbox::{Rule, RuleAccess};
+use watchfire_core::workspace::{Exchanged, Opened};
+use watchfire_core::{ErrorKind, Result};
+
+use crate::guest::copies::{Guest, sweep};
+use crate::guest::import::{Imported, import, is_locked, is_underway};
+use crate::guest::state::{self, State};
+use crate::guest::{planted, refresh, wiring};
+use crate::private::copies as private;
+use crate::repository::project::Project;
+
+/// Time for which the end of a session waits for a git of the person.
+const PATIENCE: Duration = Duration::from_secs(5);
+const TRIES: u32 = 50;
+
+/// Prepares the root for `session`, and its copies if it is `isolated`.
+pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> Result<Opened> {
+    let mut opened = Opened::at(&project.root);
+    let places = wiring::places(project)?;
+    opened.policy_rules = wiring::rules(&places);
+    // In a linked worktree or a submodule, the repository lies outside of the root, and the sandbox closes it.
+    if !isolated || project.git != project.root.join(".git") || project.git != project.common {
+        return Ok(opened);
+    }
+    let _lock = project.lock()?;
+    private::refuse_links(project)?;
+    sweep(project)?;
+    let guest = match Guest::find(project, session) {
+        Some(guest) => guest,
+        None => Guest::make(project, session)?,
+    };
+    opened.policy_rules.push(Rule::new(project.state(), RuleAccess::Deny, "git: Watchfire's records"));
+    opened.binds = guest.binds(project)?;
+    opened.binds.extend(wiring::pins(&project.root, &places));
+    Ok(opened)
+}
+
+/// Carries over what the guest and the person did since the last exchange. Does nothing while a git of either is in
+/// the midst of something.
+pub(crate) fn exchange(project: &Project, session: &SessionId) -> Result<Exchanged> {
+    let mut exchanged = Exchanged::default();
+    let Some(guest) = Guest::find(project, session) else { return Ok(exchanged) };
+    let look =
+        || Ok::<_, watchfire_core::Error>([state::look(&project.git)?, state::look(&guest.top())?].concat());
+    let seen = look()?;
+    let is_busy = |git: &std::path::Path| is_underway(git) || is_locked(git);
+    if guest.is_seen(&seen)? || is_busy(&project.git) || is_busy(&guest.top()) {
+        return Ok(exchanged);
+    }
+    let _lock = project.lock()?;
+    let repo = project.open()?;
+    let (base, theirs) = (guest.base()?, State::read(&guest.top())?);
+    let Some(Imported { told, .. }) = import(project, &repo, &guest, [&base, &theirs], None)? else {
+        return Ok(exchanged);
+    };
+    exchanged.told = told;
+    if refresh::refresh(project, &guest, &base, &theirs)? {
+        // As it was before anything was written: so the next exchange looks once more, and finds nothing to do.
+        guest.set_seen(&seen)?;
+    }
+    Ok(exchanged)
+}
+
+/// Carries over what the guest did last, and removes its copies. Nothing of the session may run any more.
+pub(crate) fn leave(project: &Project, session: &SessionId) -> Result<Exchanged> {
+    let mut exchanged = Exchanged::default();
+    let Some(guest) = Guest::find(project, session) else { return Ok(exchanged) };
+    let _lock = project.lock()?;
+    exchanged.told.extend(planted::set_aside(project, &guest.began())?);
+    let taken = last(project, &guest, &mut exchanged);
+    match taken {
+        Ok(false) => guest.discard(project)?,
+        Ok(true) => exchanged
+            .told
+            .push(kept(guest.set_aside(project)?.display(), "part of it is not what git writes")),
+        Err(error) if error.kind() == ErrorKind::WorkspaceBroken => {
+            exchanged.told.push(kept(guest.set_aside(project)?.display(), &error.report()));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(exchanged)
+}
+
+fn kept(place: std::path::Display<'_>, why: &str) -> String {
+    format!("what a chat did to the repository is kept in {place}: {why}")
+}
+
+/// Makes the last import. Returns true if the copies hold more than could be taken over.
+fn last(project: &Project, guest: &Guest, exchanged: &mut Exchanged) -> Result<bool> {
+    let repo = project.open()?;
+    let (base, mut theirs) = (guest.base()?, State::read(&guest.top())?);
+    if is_underway(&guest.top()) {
+        // A rebase moves HEAD about. Its commits are kept, and HEAD stays where the person has it.
+        theirs.head = base.head.clone();
+    }
+    for _ in 0..TRIES {
+        let is_busy = is_underway(&project.git) || is_locked(&project.git);
+        if !is_busy && let Some(imported) = import(project, &repo, guest, [&base, &theirs], None)? {
+            exchanged.told.extend(imported.told);
+            return Ok(imported.is_damaged);
+        }
+        thread::sleep(PATIENCE / TRIES);
+    }
+    let held = "another git command was in the midst of something";
+    let imported = import(project, &repo, guest, [&base, &theirs], Some(held))?.unwrap_or_default();
+    exchanged.told.extend(imported.told);
+    Ok(imported.is_damaged)
+}

@@ -1,0 +1,62 @@
+//! What git of the person runs or obeys in the checkout itself. A guest may read it and not change it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use watchfire_core::Result;
+use watchfire_core::sandbox::{Bind, Rule, RuleAccess};
+
+use crate::files;
+use crate::index::file::IndexFile;
+use crate::merge::guard;
+use crate::repository::project::Project;
+use crate::repository::tree::SUBMODULE;
+use crate::repository::tree_path::is_read_by_git;
+
+/// Upper bound for an attributes file, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Returns the files and folders of the checkout that git runs or obeys, as far as they are there.
+pub(crate) fn places(project: &Project) -> Result<BTreeSet<PathBuf>> {
+    let repo = project.open()?;
+    let mut places: BTreeSet<PathBuf> = [project.root.join(".gitmodules")].into();
+    places.extend(guard::hooks(&repo)?.into_iter().map(|folder| project.root.join(folder)));
+    for entry in IndexFile::read(&project.git.join("index"))?.entries() {
+        let path = project.root.join(OsStr::from_bytes(&entry.path));
+        if entry.node.mode == SUBMODULE {
+            // Git looks into the repository of every submodule, also for a mere `git status`.
+            let repository = path.join(".git");
+            places.insert(if repository.symlink_metadata().is_ok() { repository } else { path });
+            continue;
+        }
+        let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if is_read_by_git(name, b".gitattributes")
+            && let Some(content) = files::read_plain(&path, LARGEST)?
+            && guard::driver_lines(&content).next().is_some()
+        {
+            places.insert(path);
+        }
+    }
+    places.retain(|place| *place != project.root && place.symlink_metadata().is_ok());
+    Ok(places)
+}
+
+/// Returns the rules that keep a guest from changing `places`.
+pub(crate) fn rules(places: &BTreeSet<PathBuf>) -> Vec<Rule> {
+    let rule = |place: &PathBuf| Rule::new(place, RuleAccess::Read, "chat: what your git runs or obeys");
+    places.iter().map(rule).collect()
+}
+
+/// Returns binds that keep the folders on the way to `places` from being renamed, and others from taking their names.
+/// The kernel renames no folder on which something is mounted.
+pub(crate) fn pins(root: &Path, places: &BTreeSet<PathBuf>) -> Vec<Bind> {
+    let folders: BTreeSet<&Path> = places
+        .iter()
+        .flat_map(|place| place.ancestors().skip(1).take_while(|folder| *folder != root))
+        .filter(|folder| folder.starts_with(root))
+        .collect();
+    let pin = |folder: &Path| Bind::new(folder, folder, RuleAccess::Write, "chat: keeps its place");
+    folders.into_iter().map(pin).collect()
+}
