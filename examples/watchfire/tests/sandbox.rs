@@ -513,32 +513,43 @@ fn the_agents_own_files_show_in_place() {
     assert!(read("worktrees/0001/.git").starts_with("gitdir: "), "the pointer is as it was");
 }
 
-/// A chat works in the root but does not touch what git runs; who generates writes nothing there.
+/// A chat works in the root, on a repository of its own; who generates writes nothing there.
 fn a_mode_writes_what_it_is_for() {
     let (world, root) = world("done\nexit 0");
     let hooks = root.join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();
-    let script = "echo x > new 2>/dev/null && echo wrote; echo x > .git/hooks/post-merge; mv .git .git2; git config a.b c; echo evil > .git/commondir; \
-                  n=0; while test -e .git/commondir && test $n -lt 200; do n=$((n+1)); sleep 0.05; done; \
-                  git add new && git commit -qm new && echo committed";
+    let script = "echo x > new 2>/dev/null && echo wrote; mv .git .git2; \
+                  git add new && git commit -qm new && echo committed; \
+                  echo x > .git/hooks/post-merge; git config core.fsmonitor 'touch PWNED; false'; echo evil > .git/commondir; \
+                  mkdir -p .git/rebase-merge; echo 'exec touch PWNED' > .git/rebase-merge/git-rebase-todo; \
+                  ls .git/watchfire/private/*; ls .git/objects/??/* > /dev/null && echo objects";
     let say = |mode: &str| {
         let args = ["sandbox", "exec", "--mode", mode, "--", "sh", "-c", script];
         world.run(&root, args).stdout
     };
-    assert_eq!(say("generate-tasks"), "");
+    assert!(!say("generate-tasks").contains("wrote"));
     assert!(!root.join("new").exists());
     let in_place = world.run(&root, ["sandbox", "report", "--json"]).json();
     let control = |name: &str| {
         let controls = in_place["report"]["controls"].as_array().unwrap();
         controls.iter().find(|it| it["name"] == name).map(|it| it["state"].clone())
     };
-    assert_eq!(say("chat"), "wrote\ncommitted\n");
+    let before = (fs::read(root.join(".git/config")).unwrap(), world.git(&root, &["rev-parse", "HEAD"]));
+    assert_eq!(say("chat"), "wrote\ncommitted\nshared\nobjects\n");
     if control("read-only places inside of writable folders") == Some("open".into()) {
         return println!("SKIPPED a_mode_writes_what_it_is_for: no mount namespace");
     }
-    assert!(!hooks.join("post-merge").exists() && !root.join(".git2").exists());
-    assert!(!root.join(".git/commondir").exists());
-    assert!(!fs::read_to_string(root.join(".git/config")).unwrap().contains("[a]"));
+    assert_eq!(fs::read(root.join(".git/config")).unwrap(), before.0);
+    for gone in [".git2", "PWNED", ".git/commondir", ".git/rebase-merge", ".git/hooks/post-merge"] {
+        assert!(!root.join(gone).exists(), "{gone}");
+    }
+    // What it committed is the person's now, and nothing else has changed.
+    assert_eq!(world.git(&root, &["rev-parse", "HEAD~1"]), before.1);
+    assert_eq!(world.git(&root, &["log", "-1", "--format=%s"]).trim(), "new");
+    assert!(!world.git(&root, &["status", "--porcelain"]).contains("new"));
+    let kept: Vec<_> =
+        fs::read_dir(root.join(".git/watchfire/private")).into_iter().flatten().flatten().collect();
+    assert!(kept.iter().all(|entry| !entry.file_name().to_string_lossy().starts_with("guest-")), "{kept:?}");
     let said = world.run(&root, ["sandbox", "exec", "--mode", "refine", "--", "true"]).code(125);
     assert!(said.stderr.contains("needs a task"), "{said:?}");
 }

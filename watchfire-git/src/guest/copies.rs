@@ -198,17 +198,16 @@ impl Guest {
     }
 }
 
-/// Removes the copies of guests that never began: their process was killed before the session was recorded.
-pub(crate) fn sweep(project: &Project) -> Result<()> {
+/// Returns the sessions that entered the root more than an hour ago and never made an exchange: the process that let
+/// them in was killed before they began.
+pub(crate) fn abandoned(project: &Project) -> Result<Vec<SessionId>> {
     const HOUR: std::time::Duration = std::time::Duration::from_secs(60 * 60);
+    let mut found = Vec::new();
     for (name, path) in files::entries(&private::folder(project))? {
-        let is_guest = name.as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        let session = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
         let made = || fs::metadata(path.join("shared")).and_then(|made| made.modified()).ok();
         let is_old = || made().and_then(|made| made.elapsed().ok()).is_some_and(|age| age > HOUR);
-        if is_guest && !path.join(SEEN).exists() && is_old() {
-            files::remove_tree(&path)
-                .map_err(|e| Error::io("removing private copies", e).with_path(&path))?;
-        }
+        found.extend(session.filter(|_| !path.join(SEEN).exists() && is_old()));
     }
-    Ok(())
+    Ok(found)
 }

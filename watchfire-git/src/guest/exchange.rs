@@ -8,7 +8,7 @@ use watchfire_core::sandbox::{Rule, RuleAccess};
 use watchfire_core::workspace::{Exchanged, Opened};
 use watchfire_core::{ErrorKind, Result};
 
-use crate::guest::copies::{Guest, sweep};
+use crate::guest::copies::{Guest, abandoned};
 use crate::guest::import::{Imported, import, is_locked, is_underway};
 use crate::guest::state::{self, State};
 use crate::guest::{planted, refresh, wiring};
@@ -28,16 +28,17 @@ pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> R
     if !isolated || project.git != project.root.join(".git") || project.git != project.common {
         return Ok(opened);
     }
+    for session in abandoned(project)? {
+        leave(project, &session)?;
+    }
     let _lock = project.lock()?;
     private::refuse_links(project)?;
-    sweep(project)?;
     let guest = match Guest::find(project, session) {
         Some(guest) => guest,
         None => Guest::make(project, session)?,
     };
     opened.policy_rules.push(Rule::new(project.state(), RuleAccess::Deny, "git: Watchfire's records"));
     opened.binds = guest.binds(project)?;
-    opened.binds.extend(wiring::pins(&project.root, &places));
     Ok(opened)
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use watchfire_core::Result;
-use watchfire_core::sandbox::{Bind, Rule, RuleAccess};
+use watchfire_core::sandbox::{Rule, RuleAccess};
 
 use crate::files;
 use crate::index::file::IndexFile;
@@ -43,20 +43,9 @@ pub(crate) fn places(project: &Project) -> Result<BTreeSet<PathBuf>> {
     Ok(places)
 }
 
-/// Returns the rules that keep a guest from changing `places`.
+/// Returns the rules that keep a guest from changing `places`. The sandbox keeps the folders on the way to them where
+/// they are.
 pub(crate) fn rules(places: &BTreeSet<PathBuf>) -> Vec<Rule> {
     let rule = |place: &PathBuf| Rule::new(place, RuleAccess::Read, "chat: what your git runs or obeys");
     places.iter().map(rule).collect()
-}
-
-/// Returns binds that keep the folders on the way to `places` from being renamed, and others from taking their names.
-/// The kernel renames no folder on which something is mounted.
-pub(crate) fn pins(root: &Path, places: &BTreeSet<PathBuf>) -> Vec<Bind> {
-    let folders: BTreeSet<&Path> = places
-        .iter()
-        .flat_map(|place| place.ancestors().skip(1).take_while(|folder| *folder != root))
-        .filter(|folder| folder.starts_with(root))
-        .collect();
-    let pin = |folder: &Path| Bind::new(folder, folder, RuleAccess::Write, "chat: keeps its place");
-    folders.into_iter().map(pin).collect()
 }

@@ -9,7 +9,7 @@ use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, Task, TaskNumbe
 use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, Preparation, Scope, SessionRequest, files,
 };
-use crate::orchestrator::effects::{self, Reserved};
+use crate::orchestrator::effects::{self, Reserved, Visit};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::process::CommandSpec;
 use crate::sandbox::{PolicyReport, SandboxChoice, SandboxPolicy};
@@ -70,6 +70,7 @@ impl Orchestrator {
         shared.workspace.recover().await?;
         let (project, settings) = shared.settings().await?;
         let request = session_request(&shared, request).await?;
+        let entered = request.session.clone().map(|session| Leaving(Some(Visit::new(&shared, session))));
         let inner = &shared.inner;
         let flag = request.options.agent.clone();
         let default = inner.default_backend.clone();
@@ -78,7 +79,7 @@ impl Orchestrator {
         let preparation = Preparation {
             shared: Arc::clone(&shared),
             backend: inner.backend(&name.value, &settings)?,
-            session: SessionId::random(),
+            session: request.session.clone().unwrap_or_else(SessionId::random),
             project,
             settings,
             documents,
@@ -87,7 +88,7 @@ impl Orchestrator {
         let composing = move || preparation.compose(Agent::MayBeMissing);
         let Composed { folders, policy, command, choice, .. } =
             blocking("composing a sandbox's policy", composing).await?;
-        Ok(Confinement { policy, choice, agent: name, command, folders, shared, reserved })
+        Ok(Confinement { policy, choice, agent: name, command, folders, entered, shared, reserved })
     }
 }
 
@@ -103,6 +104,7 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
             let opened = effects::open_workspace(shared, task.task_number, attempt, &options).await?;
             let task = Some(task);
             Ok(SessionRequest {
+                session: None,
                 mode,
                 phase,
                 task,
@@ -114,6 +116,7 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
                 others: Vec::new(),
             })
         }
+        (Scope::Root, _) => effects::enter_root(shared, options).await,
         (_, task) => Ok(SessionRequest { phase, task, ..SessionRequest::in_root(shared, mode, options) }),
     }
 }
@@ -133,6 +136,7 @@ pub struct Confinement {
     agent: Resolved<BackendName>,
     command: CommandSpec,
     folders: Folders,
+    entered: Option<Leaving>,
     shared: Arc<ProjectShared>,
     reserved: Reserved,
 }
@@ -179,13 +183,17 @@ impl Confinement {
     /// # Errors
     /// As [`explain`](Self::explain); `program_missing`; what the system refused. How the command ends is not an error.
     pub async fn run(self, program: &CommandSpec) -> Result<Attached> {
-        let Self { policy, choice, command, folders, shared, reserved, .. } = self;
+        let Self { policy, choice, command, folders, entered, shared, reserved, .. } = self;
         let command = command.with_command(program.program(), program.args());
         let inner = &shared.inner;
         let sandboxes = inner.sandboxes.clone();
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
-        let attached = run_attached(&inner.helper, confined).await?;
+        let running = run_attached(&inner.helper, confined);
+        let attached = match &entered {
+            Some(Leaving(Some(visit))) => visit.during(running).await?,
+            _ => running.await?,
+        };
         // Without a fence: no claim was taken, and the repository is locked.
         files::import_memory(&*shared.store, folders.directory(), None).await?;
         // Removing the folders blocks.
@@ -194,12 +202,32 @@ impl Confinement {
             Ok(())
         })
         .await?;
+        if let Some(mut entered) = entered
+            && let Some(visit) = entered.0.take()
+        {
+            visit.leave().await;
+        }
         // As after a session that was cut off: imports commits from private copies.
         shared.workspace.recover().await?;
         // Before the reservation ends: a new opener must find the journal's lock free.
         shared.journal.close().await;
         drop(reserved);
         Ok(attached)
+    }
+}
+
+/// Leaves the root when it is dropped: a trial that was only looked at leaves nothing there.
+struct Leaving(Option<Visit>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let (Some(visit), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            // Not a task: the program may end right after this.
+            let left = std::thread::spawn(move || runtime.block_on(visit.leave())).join();
+            if left.is_err() {
+                tracing::warn!("leaving the root panicked");
+            }
+        }
     }
 }
 

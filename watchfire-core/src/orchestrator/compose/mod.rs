@@ -13,7 +13,7 @@ pub(crate) mod resume;
 
 pub(crate) use files::Documents;
 pub(crate) use note::{Reached, SessionNote, notes};
-pub(crate) use policy::{PolicyParts, Scope, environment, isolate, open_in_a_chat, own_policy};
+pub(crate) use policy::{PolicyParts, Scope, environment, isolate, isolates, open_in_a_chat, own_policy};
 pub(crate) use preparation::{Agent, Composed, Folders, Preparation, SessionRequest, located};
 pub(crate) use provided::Wanted;
 pub(crate) use record::LiveRecord;

@@ -115,10 +115,12 @@ impl PolicyParts<'_> {
         }
         if self.scope == Scope::Root {
             policy = policy.write(self.project_root, "chat: the project root");
-            // A rule for a path below the root outranks that of the root, so these stay read-only.
-            let wiring = WIRING.map(|name| self.project_root.join(name));
-            policy =
-                wiring.into_iter().fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
+            // A rule for a path below the root outranks that of the root, so these stay read-only. Private copies go
+            // with their session, whatever it writes there.
+            let wiring = WIRING.iter().filter(|_| self.workspace_binds.is_empty());
+            policy = wiring
+                .map(|name| self.project_root.join(name))
+                .fold(policy, |policy, path| policy.read(path, "chat: git's own wiring"));
             let held = held_in_a_chat(self.project_root, self.project);
             policy = held.fold(policy, |policy, path| policy.read(path, "project.yaml: protected"));
         }
@@ -229,17 +231,27 @@ pub(crate) fn isolate(
     settings: &Settings,
     options: &RunOptions,
 ) -> Result<OpenRequest> {
+    if !isolates(shared, project, settings, options)? {
+        return Ok(request);
+    }
+    let hidden = own_policy(shared, project, settings)?.patterns;
+    Ok(request.with_isolated(true).with_hidden(hidden))
+}
+
+/// Returns true if the session's sandbox can show private copies at the real paths. Blocks.
+pub(crate) fn isolates(
+    shared: &ProjectShared,
+    project: &Project,
+    settings: &Settings,
+    options: &RunOptions,
+) -> Result<bool> {
     let inner = &shared.inner;
     let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
     let sandbox = inner.sandboxes.choose(&choice)?;
     // Binds cannot be asked for in general, so a policy with one bind is explained.
     let some = &shared.state_dir;
     let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;
-    if sandbox.explain(&policy)?.state(Control::BINDS) != Some(ControlState::Enforced) {
-        return Ok(request);
-    }
-    let hidden = own_policy(shared, project, settings)?.patterns;
-    Ok(request.with_isolated(true).with_hidden(hidden))
+    Ok(sandbox.explain(&policy)?.state(Control::BINDS) == Some(ControlState::Enforced))
 }
 
 /// Returns our variables that pass to a session. `COLUMNS` and `LINES` describe our own terminal, not the session's.

@@ -28,6 +28,8 @@ use crate::{Error, ErrorKind, Result};
 /// Purpose of a session.
 #[derive(Clone)]
 pub(crate) struct SessionRequest {
+    /// The session's id, if it was given one when it entered the root.
+    pub(crate) session: Option<SessionId>,
     pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) task: Option<Task>,
@@ -46,6 +48,7 @@ impl SessionRequest {
     pub(crate) fn in_root(shared: &ProjectShared, mode: Mode, options: RunOptions) -> Self {
         let opened = Opened::at(&shared.root);
         Self {
+            session: None,
             mode,
             phase: None,
             task: None,
@@ -111,7 +114,7 @@ impl Preparation {
     pub(crate) fn compose(self, needed: Agent) -> Result<Composed> {
         let Self { shared, backend, session, project, settings, documents, request } = self;
         let inner = &shared.inner;
-        let SessionRequest { mode, phase, task, others, attempt, previous, opened, options, resume } =
+        let SessionRequest { mode, phase, task, others, attempt, previous, opened, options, resume, .. } =
             request;
         let documents = Documents { tasks: others, ..documents };
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();

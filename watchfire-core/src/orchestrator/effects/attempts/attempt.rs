@@ -9,10 +9,11 @@ use super::account::{conflicts, previous};
 use super::session::{clean_up, go_on, is_left, request, run_session, stamp, stopped, watch, watch_to_end};
 use super::started::Started;
 use super::verdict::{self, Verdict};
+use super::visit::{Visit, enter_root};
 use super::workspace::{open_workspace, ready_task};
 use super::{launch, setup, steps};
 use crate::failpoint::reached;
-use crate::model::{Mode, TaskNumber};
+use crate::model::TaskNumber;
 use crate::orchestrator::compose::{SessionRequest, open_in_a_chat};
 use crate::orchestrator::effects::capture::capture;
 use crate::orchestrator::effects::commands::Failure;
@@ -188,7 +189,6 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 
 /// Runs a chat from its start to its end.
 async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
-    let request = SessionRequest::in_root(shared, Mode::Chat, life.options.clone());
     let (project, _) = shared.settings().await?;
     let (root, of) = (shared.root.clone(), project);
     let open = blocking("looking at protected paths", move || Ok(open_in_a_chat(&root, &of))).await?;
@@ -196,8 +196,17 @@ async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -
         let message = format!("a chat can make or change what is protected here: {}", open.join(", "));
         shared.notice(NoticeCode::Workspace, None, message);
     }
-    let started = Box::pin(launch::start(shared, life, request)).await?;
-    watch_chat(shared, life, started, control).await
+    let request = enter_root(shared, life.options.clone()).await?;
+    let visit = request.session.clone().map(|session| Visit::new(shared, session));
+    match Box::pin(launch::start(shared, life, request)).await {
+        Ok(started) => watch_chat(shared, life, started, control).await,
+        Err(error) => {
+            if let Some(visit) = visit {
+                visit.leave().await;
+            }
+            Err(error)
+        }
+    }
 }
 
 async fn watch_chat(
@@ -206,10 +215,12 @@ async fn watch_chat(
     started: Started,
     control: &Control,
 ) -> Result<Work> {
-    let ended = watch(shared, life, None, &started, control).await;
+    let visit = Visit::new(shared, started.session.info().id.clone());
+    let ended = visit.during(watch(shared, life, None, &started, control)).await;
     if is_left(&ended) {
         return Ok(Work::from(Outcome::Undetermined));
     }
+    visit.leave().await;
     clean_up(shared, started);
     // A chat claims nothing; the schedule closes it whatever the outcome.
     Ok(Work::from(Outcome::Claimed))

@@ -100,7 +100,7 @@ pub(in crate::orchestrator::effects) async fn start(
     let backend = chosen(shared, &request.options, request.task.as_ref(), &project, &settings)?;
     let time_limit = time_limit(&project)?;
     let may = project.agents_may.clone();
-    let session = SessionId::random();
+    let session = request.session.clone().unwrap_or_else(SessionId::random);
     let (mode, options) = (request.mode, request.options.clone());
     let task = request.task.clone();
     // A refinement has a task too, but works in the root and leaves nothing to commit.

@@ -10,6 +10,7 @@ mod setup;
 mod started;
 mod steps;
 mod verdict;
+mod visit;
 mod workspace;
 
 pub(crate) use answer::{deliver, go_on};
@@ -21,4 +22,5 @@ pub(super) use session::stamp;
 pub(super) use started::{Assembly, Started};
 pub(crate) use steps::{create, proposal};
 pub(super) use verdict::claimed;
+pub(crate) use visit::{Visit, enter_root};
 pub(crate) use workspace::open_workspace;

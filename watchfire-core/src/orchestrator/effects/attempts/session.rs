@@ -124,6 +124,7 @@ pub(super) async fn nudged(
 /// Returns the request for a session on a task, without an account of the attempt before.
 pub(super) fn request(life: &Life, task: &Task, opened: Opened) -> SessionRequest {
     SessionRequest {
+        session: None,
         mode: Mode::Task,
         phase: None,
         task: Some(task.clone()),

@@ -12,7 +12,7 @@ use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::failpoint::reached;
 use crate::model::{Mode, ProcessIdentity, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, progress, resume};
-use crate::orchestrator::effects::attempts::{claimed, go_on_with, stamp};
+use crate::orchestrator::effects::attempts::{Visit, claimed, go_on_with, stamp};
 use crate::orchestrator::effects::capture::{try_capture, without_capture};
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::effects::outcome::{is_trouble, outcome_of, uncaptured, unless_unfinished};
@@ -236,7 +236,11 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
     }
     // Only now that nothing of it runs: with this the life is capturing, which means that its processes are gone.
     shared.report(Fact::SessionOver { life: life.id, end: SessionEnd::new("lost with its orchestrator") });
-    let Some(task) = task else { return interrupted() };
+    let Some(task) = task else {
+        // What a chat did last is carried over, also after a kill.
+        Visit::new(shared, session.id.clone()).leave().await;
+        return interrupted();
+    };
     shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
     let (claim, questions) = read_claim(task, session, directory).await?;
     match claim {
