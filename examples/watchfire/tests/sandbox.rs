@@ -9,7 +9,8 @@ use std::process::Command;
 
 use libtest_mimic::Arguments;
 use serde_json::Value;
-use support::{World, files, trial};
+use support::on_terminal::OnTerminal;
+use support::{World, files, trial, until};
 
 fn main() {
     watchfire_core::process::helper::run_if_asked();
@@ -34,6 +35,7 @@ fn main() {
         trial("init_proposes_what_tasks_need", None, init_proposes_what_tasks_need),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
+        trial("a_chat_and_its_person_share_the_work", no_sandbox(), a_chat_and_its_person_share_the_work),
         trial(
             "a_chat_does_not_change_what_is_protected",
             no_sandbox(),
@@ -552,6 +554,40 @@ fn a_mode_writes_what_it_is_for() {
     assert!(kept.iter().all(|entry| !entry.file_name().to_string_lossy().starts_with("guest-")), "{kept:?}");
     let said = world.run(&root, ["sandbox", "exec", "--mode", "refine", "--", "true"]).code(125);
     assert!(said.stderr.contains("needs a task"), "{said:?}");
+}
+
+/// What either commits is the other's within a second, and the last of it also after a kill.
+fn a_chat_and_its_person_share_the_work() {
+    let (world, root) = world("done\nexit 0");
+    let script = "run echo a > a; git add a; git commit -qm theirs
+run while test \"$(git log -1 --format=%s)\" != mine; do sleep 0.05; done
+run echo b > b; git add b; git commit -qm last
+say committed
+hang";
+    fs::write(root.join("script"), script).unwrap();
+    let path = root.join("script");
+    let variables = [("WATCHFIRE_SCRIPT", path.to_str().unwrap())];
+    let mut chat = OnTerminal::start(&world, &root, &["chat", "--agent", "scripted"], &variables);
+    let newest = || world.git(&root, &["log", "-1", "--format=%s"]).trim().to_owned();
+    until("the chat's commit arrives", || newest() == "theirs");
+    assert!(!world.git(&root, &["status", "--porcelain"]).contains(" a\n"));
+    fs::write(root.join("c"), "c").unwrap();
+    world.git(&root, &["add", "c"]);
+    world.git(&root, &["commit", "-qm", "mine"]);
+    chat.wait_for("committed");
+    chat.child.kill().unwrap();
+    chat.child.wait().unwrap();
+    // The next program on the project carries over what was left.
+    let private = root.join(".git/watchfire/private");
+    let left = || {
+        let mut entries = fs::read_dir(&private).unwrap().flatten();
+        entries.any(|entry| entry.file_name().to_string_lossy().starts_with("guest-"))
+    };
+    until("what was left is carried over", || {
+        world.run(&root, ["run", "1"]);
+        newest() == "last" && !left()
+    });
+    world.git(&root, &["fsck"]);
 }
 
 /// In a task such changes hold the merge; a chat has no merge.
