@@ -121,6 +121,9 @@ pub(crate) fn import(
     }
     // Before anything moves: an index that cannot be read must not become wrong.
     let index = IndexFile::read(&project.git.join("index"))?;
+    if lock.is_some() && index.has_conflicts() {
+        return Ok(None);
+    }
     let carrier = Carrier { project, repo, guest, held };
     // HEAD can name a branch only once that is there, and leaves one before that goes.
     let (deleted, made): (Vec<_>, Vec<_>) = sound.iter().partition(|moved| moved.new.is_none());

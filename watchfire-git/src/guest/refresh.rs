@@ -107,6 +107,10 @@ fn put_index(guest: &Guest, ours: &[u8], anew: bool) -> Result<bool> {
     files::replace(&written, ours)?;
     let (base, person) = (guest.base_index()?, IndexFile::read(&written)?);
     let theirs = IndexFile::read(&path).ok().filter(|_| !anew);
+    // A stash that could not be applied whole leaves nothing else to tell it by.
+    if person.has_conflicts() || theirs.as_ref().is_some_and(IndexFile::has_conflicts) {
+        return Ok(false);
+    }
     let merged = theirs.as_ref().map(|theirs| carry(&base, &person, theirs));
     let same = |a: &[Entry], b: &[Entry]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.path == b.path && a.node == b.node)

@@ -74,6 +74,11 @@ impl IndexFile {
         self.entries().len() == files.len() && self.entries().iter().all(same)
     }
 
+    /// Returns true if a path is in conflict.
+    pub(crate) fn has_conflicts(&self) -> bool {
+        self.entries().iter().any(Entry::is_conflict)
+    }
+
     /// Returns all entries, by path.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.content.entries

@@ -1,10 +1,13 @@
 //! Sessions in the root: both sides work on one checkout with repositories of their own, and neither loses anything.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use watchfire_core::model::SessionId;
 use watchfire_core::sandbox::RuleAccess;
 use watchfire_core::workspace::Workspace;
@@ -439,4 +442,146 @@ async fn what_git_runs_is_read_only() {
         assert!(read(path), "{path}");
     }
     assert!(!read("plain/.gitattributes"));
+}
+
+/// What either side does next.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Write(u8, u8),
+    Stage(u8),
+    Commit,
+    Amend,
+    Switch(u8),
+    Branch(u8),
+    DeleteBranch(u8),
+    Stash,
+    Pop,
+    Tag(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Guest(Act),
+    Person(Act),
+    Exchange,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0..4u8, any::<u8>()).prop_map(|(file, content)| Act::Write(file, content)),
+        3 => (0..4u8).prop_map(Act::Stage),
+        3 => Just(Act::Commit),
+        1 => Just(Act::Amend),
+        1 => (0..3u8).prop_map(Act::Switch),
+        1 => (0..3u8).prop_map(Act::Branch),
+        1 => (0..3u8).prop_map(Act::DeleteBranch),
+        1 => Just(Act::Stash),
+        1 => Just(Act::Pop),
+        1 => (0..3u8).prop_map(Act::Tag),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![3 => act().prop_map(Step::Guest), 3 => act().prop_map(Step::Person), 2 => Just(Step::Exchange)]
+}
+
+impl Act {
+    /// Does it with `git`, which may fail as a person's often does.
+    fn run(self, root: &std::path::Path, git: &dyn Fn(&[&str]) -> Result<String, String>) {
+        let (file, branch) = (|n: u8| format!("f{n}"), |n: u8| format!("b{n}"));
+        _ = match self {
+            Self::Write(n, content) => {
+                fs::write(root.join(file(n)), format!("{content}\n")).unwrap();
+                Ok(String::new())
+            }
+            Self::Stage(n) => git(&["add", &file(n)]),
+            Self::Commit => git(&["commit", "-qm", "x"]),
+            Self::Amend => git(&["commit", "-q", "--amend", "--allow-empty", "-m", "y"]),
+            Self::Switch(n) => git(&["switch", "-q", &branch(n)]),
+            Self::Branch(n) => git(&["branch", &branch(n)]),
+            Self::DeleteBranch(n) => git(&["branch", "-qD", &branch(n)]),
+            Self::Stash => git(&["stash", "push", "-qm", "s"]),
+            Self::Pop => git(&["stash", "pop", "-q"]),
+            Self::Tag(n) => git(&["tag", &format!("t{n}")]),
+        };
+    }
+}
+
+/// The commits that the log of a HEAD or a stash names.
+fn logged(git: &std::path::Path) -> BTreeSet<String> {
+    let logs =
+        ["logs/HEAD", "logs/refs/stash"].map(|name| fs::read_to_string(git.join(name)).unwrap_or_default());
+    let new = |line: &str| line.get(41..81).map(str::to_owned);
+    logs.iter().flat_map(|log| log.lines()).filter_map(new).collect()
+}
+
+/// The paths that differ between HEAD and index, with the staged content.
+fn staged(repo: &Repo) -> BTreeSet<(String, String)> {
+    let listed = repo.git(["diff", "--cached", "--no-renames", "--raw", "--abbrev=40"]);
+    let parse = |line: &str| {
+        let mut parts = line.split('\t');
+        let id = parts.next()?.split(' ').nth(3)?.to_owned();
+        Some((parts.next()?.to_owned(), id))
+    };
+    listed.lines().filter_map(parse).collect()
+}
+
+/// Both sides commit, stage, switch and stash at random. Nothing of either is lost, and the person's index differs from
+/// HEAD only where the person staged something.
+#[test]
+fn nothing_of_either_side_is_lost() {
+    let cases = if std::env::var_os("WATCHFIRE_LONG").is_some() { 400 } else { 12 };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 64, ..Config::default() };
+    let histories = proptest::collection::vec(step(), 1..30);
+    TestRunner::new(config).run(&histories, |steps| runtime.block_on(live(steps))).unwrap();
+}
+
+async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let repo = Repo::new();
+    for n in 0..4 {
+        repo.write(format!("f{n}"), "0\n");
+    }
+    repo.commit("files");
+    let guest = Guest::enter(&repo).await;
+    let person = |args: &[&str]| {
+        let output = crate::support::run(&repo.root, args);
+        output.status.success().then(String::new).ok_or_else(String::new)
+    };
+    let (mut made, mut own) = (BTreeSet::new(), BTreeSet::new());
+    for step in steps {
+        match step {
+            Step::Guest(act) => {
+                act.run(&repo.root, &|args| guest.try_git(args));
+                if guest.try_git(&["ls-files", "-u"]).is_ok_and(|unmerged| !unmerged.is_empty()) {
+                    guest.git(&["reset", "-q"]);
+                }
+            }
+            Step::Person(act) => {
+                act.run(&repo.root, &person);
+                // What a failed pop leaves is for its side to sort out.
+                if !repo.git(["ls-files", "-u"]).is_empty() {
+                    repo.git(["reset", "-q"]);
+                }
+                own.extend(staged(&repo));
+            }
+            Step::Exchange => {
+                guest.exchange().await;
+                let odd: Vec<_> = staged(&repo).into_iter().filter(|entry| !own.contains(entry)).collect();
+                prop_assert!(odd.is_empty(), "staged by nobody: {odd:?}");
+            }
+        }
+        made.extend(logged(&guest.top()));
+        made.extend(logged(&repo.root.join(".git")));
+    }
+    guest.leave().await;
+    let odd: Vec<_> = staged(&repo).into_iter().filter(|entry| !own.contains(entry)).collect();
+    prop_assert!(odd.is_empty(), "staged by nobody at the end: {odd:?}");
+    repo.fsck();
+    // What the person's own git has in a log is as safe as it always was.
+    let reachable = repo.git(["rev-list", "--all", "--reflog"]);
+    for commit in made.iter().filter(|id| id.bytes().any(|byte| byte != b'0')) {
+        prop_assert!(reachable.contains(commit.as_str()), "{commit} is lost");
+    }
+    Ok(())
 }
