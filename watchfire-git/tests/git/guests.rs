@@ -507,12 +507,11 @@ impl Act {
     }
 }
 
-/// The commits that the log of a HEAD or a stash names.
-fn logged(git: &std::path::Path) -> BTreeSet<String> {
-    let logs =
-        ["logs/HEAD", "logs/refs/stash"].map(|name| fs::read_to_string(git.join(name)).unwrap_or_default());
+/// The commits that a log names.
+fn logged(git: &std::path::Path, log: &str) -> BTreeSet<String> {
+    let log = fs::read_to_string(git.join("logs").join(log)).unwrap_or_default();
     let new = |line: &str| line.get(41..81).map(str::to_owned);
-    logs.iter().flat_map(|log| log.lines()).filter_map(new).collect()
+    log.lines().filter_map(new).collect()
 }
 
 /// The paths that differ between HEAD and index, with the staged content.
@@ -552,13 +551,22 @@ async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
     for step in steps {
         match step {
             Step::Guest(act) => {
+                let before = logged(&guest.top(), "refs/stash");
                 act.run(&repo.root, &|args| guest.try_git(args));
                 if guest.try_git(&["ls-files", "-u"]).is_ok_and(|unmerged| !unmerged.is_empty()) {
                     guest.git(&["reset", "-q"]);
                 }
+                let now = logged(&guest.top(), "refs/stash");
+                made.retain(|id| !before.contains(id) || now.contains(id));
+                made.extend(now.difference(&before).cloned());
+                made.extend(logged(&guest.top(), "HEAD"));
             }
             Step::Person(act) => {
+                let before = logged(&repo.root.join(".git"), "refs/stash");
                 act.run(&repo.root, &person);
+                // What the person took out is the person's to lose.
+                let now = logged(&repo.root.join(".git"), "refs/stash");
+                made.retain(|id| !before.contains(id) || now.contains(id));
                 // What a failed pop leaves is for its side to sort out.
                 if !repo.git(["ls-files", "-u"]).is_empty() {
                     repo.git(["reset", "-q"]);
@@ -566,13 +574,16 @@ async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 own.extend(staged(&repo));
             }
             Step::Exchange => {
+                // The person drops only stashes that are the person's to drop.
+                let stashed = logged(&repo.root.join(".git"), "refs/stash");
                 guest.exchange().await;
+                let reachable = repo.git(["rev-list", "--all", "--reflog"]);
+                prop_assert!(stashed.iter().all(|id| reachable.contains(id)), "a stash is lost");
                 let odd: Vec<_> = staged(&repo).into_iter().filter(|entry| !own.contains(entry)).collect();
                 prop_assert!(odd.is_empty(), "staged by nobody: {odd:?}");
             }
         }
-        made.extend(logged(&guest.top()));
-        made.extend(logged(&repo.root.join(".git")));
+        made.extend(logged(&repo.root.join(".git"), "HEAD"));
     }
     guest.leave().await;
     let odd: Vec<_> = staged(&repo).into_iter().filter(|entry| !own.contains(entry)).collect();
