@@ -180,6 +180,11 @@ impl Guest {
         self.root.join("shared")
     }
 
+    /// Returns the second name of a lock that an exchange holds on the person's index.
+    pub(crate) fn lock_token(&self) -> PathBuf {
+        self.root.join("index-lock")
+    }
+
     /// Removes the copies.
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
         // Renamed first, so that a kill leaves no half copies under the name. `sweep` removes the rest.

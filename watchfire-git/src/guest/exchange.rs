@@ -13,6 +13,7 @@ use crate::guest::import::{Imported, import, is_locked, is_underway};
 use crate::guest::state::{self, State};
 use crate::guest::{planted, refresh, wiring};
 use crate::private::copies as private;
+use crate::repository::index_lock::IndexLock;
 use crate::repository::project::Project;
 
 /// Time for which the end of a session waits for a git of the person.
@@ -49,6 +50,11 @@ pub(crate) fn exchange(project: &Project, session: &SessionId) -> Result<Exchang
     let Some(guest) = Guest::find(project, session) else { return Ok(exchanged) };
     let look =
         || Ok::<_, watchfire_core::Error>([state::look(&project.git)?, state::look(&guest.top())?].concat());
+    // Of an exchange that was killed. Where one is under way, this waits for its end.
+    if guest.lock_token().exists() {
+        let _lock = project.lock()?;
+        IndexLock::release(&project.git, &guest.lock_token());
+    }
     let seen = look()?;
     let is_busy = |git: &std::path::Path| is_underway(git) || is_locked(git);
     if guest.is_seen(&seen)? || is_busy(&project.git) || is_busy(&guest.top()) {
@@ -73,6 +79,7 @@ pub(crate) fn leave(project: &Project, session: &SessionId) -> Result<Exchanged>
     let mut exchanged = Exchanged::default();
     let Some(guest) = Guest::find(project, session) else { return Ok(exchanged) };
     let _lock = project.lock()?;
+    IndexLock::release(&project.git, &guest.lock_token());
     exchanged.told.extend(planted::set_aside(project, &guest.began())?);
     let taken = last(project, &guest, &mut exchanged);
     match taken {

@@ -115,7 +115,7 @@ pub(crate) fn import(
     };
     let moves_head = base.head != theirs.head || sound.iter().any(|moved| Some(&moved.name) == branch);
     let moves_head = moves_head && held.is_none();
-    let lock = if moves_head { IndexLock::take(&project.git)? } else { None };
+    let lock = if moves_head { IndexLock::take_as(&project.git, guest.lock_token())? } else { None };
     if moves_head && lock.is_none() {
         return Ok(None);
     }

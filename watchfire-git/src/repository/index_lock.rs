@@ -9,6 +9,7 @@ use watchfire_core::{Error, Result};
 
 use crate::error::broken;
 use crate::failpoint::reached;
+use crate::files;
 
 /// The lock on an index. Released when it is dropped.
 ///
@@ -18,6 +19,8 @@ use crate::failpoint::reached;
 pub(crate) struct IndexLock {
     path: PathBuf,
     file: File,
+    /// A second name of the lock, by which a later process knows it as one of ours.
+    token: Option<PathBuf>,
 }
 
 impl IndexLock {
@@ -25,10 +28,39 @@ impl IndexLock {
     pub(crate) fn take(git: &Path) -> Result<Option<Self>> {
         let path = git.join("index.lock");
         match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Some(Self { path, file })),
+            Ok(file) => Ok(Some(Self { path, file, token: None })),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
             Err(e) => Err(Error::io("locking the index", e).with_path(path)),
         }
+    }
+
+    /// Locks the index as [`take`](Self::take) does, so that a kill leaves no lock for good: [`release`](Self::release)
+    /// with the same `token` removes it.
+    pub(crate) fn take_as(git: &Path, token: PathBuf) -> Result<Option<Self>> {
+        let failed = |e| Error::io("locking the index", e).with_path(&token);
+        // An old token may be a second name of the index by now, and writing to it would change the index.
+        files::absent(fs::remove_file(&token)).map_err(failed)?;
+        let file = fs::OpenOptions::new().write(true).create_new(true).open(&token).map_err(failed)?;
+        reached("index lock: token made");
+        let lock = Self { path: git.join("index.lock"), file, token: Some(token) };
+        // A link is made only where nothing is, so a git command that has the lock keeps it.
+        match fs::hard_link(lock.token.as_deref().unwrap_or(&lock.path), &lock.path) {
+            Ok(()) => {
+                reached("index lock: taken");
+                Ok(Some(lock))
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(Error::io("locking the index", e).with_path(&lock.path)),
+        }
+    }
+
+    /// Removes the lock that a killed process took with this `token`.
+    pub(crate) fn release(git: &Path, token: &Path) {
+        let path = git.join("index.lock");
+        if files::is_same(token, &path) {
+            _ = fs::remove_file(path);
+        }
+        _ = fs::remove_file(token);
     }
 
     /// Returns true if the lock is still this one.
@@ -59,6 +91,9 @@ impl Drop for IndexLock {
         // After `put` the name may belong to another git.
         if self.is_held() {
             _ = fs::remove_file(&self.path);
+        }
+        if let Some(token) = &self.token {
+            _ = fs::remove_file(token);
         }
     }
 }

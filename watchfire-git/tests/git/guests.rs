@@ -596,3 +596,70 @@ async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+/// Everything that an exchange does, in a way that may be repeated from the start.
+async fn exchanges(repo: &Repo, session: &SessionId) {
+    let workspace = repo.workspace();
+    workspace.enter(session, true).await.unwrap();
+    let guest = Guest { repo, workspace, session: session.clone() };
+    for n in 0..2 {
+        repo.write("theirs", format!("theirs {n}\n"));
+        _ = guest.try_git(&["add", "theirs"]);
+        _ = guest.try_git(&["commit", "-qm", &format!("theirs {n}")]);
+        repo.write("stashed", format!("stashed {n}\n"));
+        _ = guest.try_git(&["add", "stashed"]);
+        _ = guest.try_git(&["stash", "push", "-qm", &format!("stash {n}"), "--", "stashed"]);
+        _ = guest.try_git(&["branch", &format!("b{n}")]);
+        guest.exchange().await;
+        repo.write("mine", format!("mine {n}\n"));
+        _ = crate::support::run(&repo.root, ["add", "mine"]);
+        _ = crate::support::run(&repo.root, ["commit", "-qm", &format!("mine {n}"), "--", "mine"]);
+        guest.exchange().await;
+    }
+    _ = guest.try_git(&["commit", "-q", "--allow-empty", "-m", "last"]);
+    _ = guest.try_git(&["branch", "-qD", "b0"]);
+    guest.workspace.leave(session).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "started by the other test, in a process to be killed"]
+async fn child() {
+    let Some(root) = crate::half_way::root() else { return };
+    let session = fs::read_to_string(root.join("../session")).unwrap().parse().unwrap();
+    exchanges(&Repo::existing(root), &session).await;
+}
+
+#[tokio::test]
+async fn a_kill_loses_nothing() {
+    let step = if std::env::var_os("WATCHFIRE_LONG").is_some() { 1 } else { 5 };
+    for at in (1..).step_by(step) {
+        let repo = Repo::new();
+        let session = SessionId::random();
+        fs::write(repo.beside("session"), session.as_str()).unwrap();
+        let env = [("WATCHFIRE_KILL_AT", at.to_string())];
+        let env = env.each_ref().map(|(name, at)| (*name, at.as_str()));
+        let output = crate::half_way::child_of("guests::child", "", &repo, &env);
+        let is_done = output.status.success();
+        // The next start takes over what was left.
+        let workspace = repo.workspace();
+        workspace.recover().await.unwrap();
+        let left = Guest { repo: &repo, workspace, session };
+        let mut made = logged(&repo.root.join(".git"), "HEAD");
+        made.extend(logged(&left.top(), "HEAD"));
+        made.extend(logged(&left.top(), "refs/stash"));
+        left.leave().await;
+        assert!(!repo.root.join(".git/index.lock").exists(), "point {at}: a lock is left");
+        let reachable = repo.git(["rev-list", "--all", "--reflog"]);
+        for commit in made.iter().filter(|id| id.bytes().any(|byte| byte != b'0')) {
+            assert!(reachable.contains(commit.as_str()), "point {at}: {commit} is lost");
+        }
+        let odd = repo.git(["diff", "--cached", "--name-only"]);
+        assert!(odd.lines().all(|path| path == "mine"), "point {at}: staged by nobody: {odd}");
+        repo.fsck();
+        if is_done {
+            assert_eq!(repo.git(["log", "-1", "--format=%s"]).trim(), "last");
+            assert_eq!(repo.git(["stash", "list"]).lines().count(), 2);
+            break;
+        }
+    }
+}

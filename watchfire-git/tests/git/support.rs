@@ -44,6 +44,11 @@ impl Repo {
         repo
     }
 
+    /// One that is there already, made by another process.
+    pub(crate) fn existing(root: PathBuf) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), root }
+    }
+
     pub(crate) fn workspace(&self) -> GitWorkspace {
         GitWorkspace::open(&self.root, GitOptions::default()).unwrap()
     }
