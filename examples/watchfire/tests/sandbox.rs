@@ -36,6 +36,7 @@ fn main() {
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
         trial("a_chat_and_its_person_share_the_work", no_sandbox(), a_chat_and_its_person_share_the_work),
+        trial("nothing_runs_that_a_chat_planted", no_sandbox(), nothing_runs_that_a_chat_planted),
         trial(
             "a_chat_does_not_change_what_is_protected",
             no_sandbox(),
@@ -587,6 +588,123 @@ hang";
         world.run(&root, ["run", "1"]);
         newest() == "last" && !left()
     });
+    world.git(&root, &["fsck"]);
+}
+
+/// Every place where git takes commands from, written by a chat; then what a person's day consists of, while it runs and
+/// after it was killed. A canary outside of the project shows what ran.
+fn nothing_runs_that_a_chat_planted() {
+    const PLANT: &str = r#"
+run() { echo "touch $CANARY/$1; false"; }
+evil() { mkdir -p $1; git init -q $1; git -C $1 -c core.fsmonitor=false -c user.name=x -c user.email=x@y commit -q --allow-empty -m x
+  git -C $1 config core.fsmonitor "$(run nested-$2)"; }
+evil subm subm; evil src src
+git -c core.fsmonitor=false -c core.hooksPath=/dev/null add subm a 2>/dev/null
+git -c core.fsmonitor=false -c core.hooksPath=/dev/null commit -qm planted
+rm -rf lib/.git; mv lib lib2 2>/dev/null; evil lib lib
+git config core.fsmonitor "$(run fsmonitor)"; git config core.pager "$(run pager)"; git config core.editor "$(run editor)"
+git config core.sshCommand "$(run ssh)"; git config diff.external "$(run external)"; git config gpg.program "$(run gpg)"
+git config filter.x.clean "$(run clean)"; git config filter.x.smudge "$(run smudge)"; git config diff.x.textconv "$(run textconv)"
+git config merge.x.driver "$(run driver)"; git config core.hooksPath .planted; git config alias.st "!$(run alias)"
+git config include.path ../planted.config; git config extensions.worktreeConfig true; git config submodule.lib.update "!$(run update)"
+for hook in pre-commit post-commit post-checkout post-merge post-index-change pre-rebase post-rewrite reference-transaction; do
+  for folder in .git/hooks .planted .husky .husky/_; do
+    mkdir -p $folder; { echo '#!/bin/sh'; run "hook-$hook"; } > $folder/$hook; chmod +x $folder/$hook
+  done
+done 2>/dev/null
+echo '* filter=x diff=x merge=x' > .gitattributes; mkdir -p .git/info; echo '* filter=x diff=x' > .git/info/attributes
+printf '[submodule "lib"]
+	path = lib
+	url = ./x
+	update = !%s
+' "$(run modules)" > .gitmodules
+echo ../evil > .git/commondir; mkdir -p .git/worktrees/evil; echo "$PWD/src" > .git/worktrees/evil/gitdir
+mkdir -p .git/rebase-merge .git/sequencer; echo "exec touch $CANARY/rebase" > .git/rebase-merge/git-rebase-todo
+echo refs/heads/main > .git/rebase-merge/head-name; git rev-parse HEAD > .git/rebase-merge/onto
+echo "exec touch $CANARY/sequencer" > .git/sequencer/todo; echo "touch $CANARY/bisect" > .git/BISECT_RUN
+echo /tmp/evil > .git/objects/info/alternates; ln -sf /tmp .git/refs/heads/link
+"#;
+    let (world, root) = world("done\nexit 0");
+    let canary = world.path("canary");
+    fs::create_dir(&canary).unwrap();
+    let lib = world.path("libsrc");
+    let person = |at: &Path, args: &[&str]| {
+        let mut command = Command::new("git");
+        command
+            .args(["-c", "protocol.file.allow=always"])
+            .args(args)
+            .current_dir(at)
+            .env("HOME", &world.home);
+        command.env("GIT_EDITOR", "true").stdin(std::process::Stdio::null()).output().unwrap()
+    };
+    fs::create_dir(&lib).unwrap();
+    for args in [
+        &["init", "-q"][..],
+        &["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "--allow-empty", "-m", "x"],
+    ] {
+        assert!(person(&lib, args).status.success());
+    }
+    fs::create_dir_all(root.join(".husky/_")).unwrap();
+    fs::write(root.join(".husky/_/pre-commit"), "#!/bin/sh\n").unwrap();
+    assert!(person(&root, &["submodule", "add", "-q", lib.to_str().unwrap(), "lib"]).status.success());
+    assert!(person(&root, &["config", "core.hooksPath", ".husky/_"]).status.success());
+    fs::write(root.join("a"), "one\n").unwrap();
+    fs::write(root.join("plant.sh"), PLANT).unwrap();
+    let script = format!("run CANARY={} sh plant.sh\nsay planted\nhang", canary.display());
+    fs::write(root.join("script"), script).unwrap();
+    world.git(&root, &["add", "-A"]);
+    world.git(&root, &["commit", "-qm", "all"]);
+    fs::write(root.join("a"), "two\n").unwrap();
+    let before = fs::read(root.join(".git/config")).unwrap();
+
+    let path = root.join("script");
+    let variables = [("WATCHFIRE_SCRIPT", path.to_str().unwrap())];
+    let mut chat = OnTerminal::start(&world, &root, &["chat", "--agent", "scripted"], &variables);
+    chat.wait_for("planted");
+    let day = |folders: &[&str]| {
+        for folder in folders {
+            for args in [
+                &["status"][..],
+                &["diff"],
+                &["log", "-p", "-3", "--all"],
+                &["add", "a"],
+                &["commit", "-qm", "mine"],
+                &["checkout", "-q", "-b", "other"],
+                &["checkout", "-q", "-"],
+                &["branch", "-D", "other"],
+                &["merge", "--no-edit", "main"],
+                &["rebase", "--continue"],
+                &["rebase", "HEAD~1"],
+                &["cherry-pick", "--continue"],
+                &["bisect", "run", "true"],
+                &["stash", "push"],
+                &["stash", "pop"],
+                &["submodule", "status"],
+                &["submodule", "update", "--init"],
+                &["st"],
+                &["worktree", "list"],
+                &["fetch", "--all"],
+                &["gc", "-q"],
+                &["status"],
+            ] {
+                person(&root.join(folder), args);
+            }
+            let ran: Vec<_> =
+                fs::read_dir(&canary).unwrap().flatten().map(|entry| entry.file_name()).collect();
+            assert!(ran.is_empty(), "in {folder:?} ran {ran:?}");
+        }
+    };
+    let left = || world.git(&root, &["for-each-ref", "--format=%(subject)", "refs/watchfire/left/chat"]);
+    day(&[""]);
+    chat.child.kill().unwrap();
+    chat.child.wait().unwrap();
+    world.run(&root, ["run", "1"]);
+    assert_eq!(left(), "planted\n");
+    for (gone, place) in [(true, "src/.git"), (true, "subm/.git"), (false, "lib/.git"), (true, "lib2")] {
+        assert_eq!(!root.join(place).exists(), gone, "{place}");
+    }
+    day(&["", "src", "subm", "lib"]);
+    assert_eq!(fs::read(root.join(".git/config")).unwrap(), before);
     world.git(&root, &["fsck"]);
 }
 
