@@ -12,6 +12,7 @@ use crate::guest::copies::{Guest, abandoned};
 use crate::guest::import::{Imported, import, is_locked, is_underway};
 use crate::guest::state::{self, State};
 use crate::guest::{planted, refresh, wiring};
+use crate::index::file::IndexFile;
 use crate::private::copies as private;
 use crate::repository::index_lock::IndexLock;
 use crate::repository::project::Project;
@@ -33,13 +34,25 @@ pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> R
         leave(project, &session)?;
     }
     let _lock = project.lock()?;
-    private::refuse_links(project)?;
-    let guest = match Guest::find(project, session) {
-        Some(guest) => guest,
-        None => Guest::make(project, session)?,
-    };
-    opened.policy_rules.push(Rule::new(project.state(), RuleAccess::Deny, "git: Watchfire's records"));
-    opened.binds = guest.binds(project)?;
+    let made = private::refuse_links(project).and_then(|()| {
+        // Read as an exchange will.
+        IndexFile::read(&project.git.join("index"))?;
+        Guest::find(project, session).map_or_else(|| Guest::make(project, session), Ok)
+    });
+    match made {
+        Ok(guest) => {
+            opened.policy_rules.push(Rule::new(
+                project.state(),
+                RuleAccess::Deny,
+                "git: Watchfire's records",
+            ));
+            opened.binds = guest.binds(project)?;
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WorkspaceBroken | ErrorKind::NotSupported) => {
+            opened.attention.push(format!("a chat works on the repository itself: {}", error.report()));
+        }
+        Err(error) => return Err(error),
+    }
     Ok(opened)
 }
 
@@ -109,13 +122,20 @@ fn last(project: &Project, guest: &Guest, exchanged: &mut Exchanged) -> Result<b
     }
     for _ in 0..TRIES {
         let is_busy = is_underway(&project.git) || is_locked(&project.git);
-        if !is_busy && let Some(imported) = import(project, &repo, guest, [&base, &theirs], None)? {
-            exchanged.told.extend(imported.told);
-            return Ok(imported.is_damaged);
+        let imported = if is_busy { Ok(None) } else { import(project, &repo, guest, [&base, &theirs], None) };
+        match imported {
+            Ok(Some(imported)) => {
+                exchanged.told.extend(imported.told);
+                return Ok(imported.is_damaged);
+            }
+            Ok(None) => {}
+            // The index took another form meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotSupported => break,
+            Err(error) => return Err(error),
         }
         thread::sleep(PATIENCE / TRIES);
     }
-    let held = "another git command was in the midst of something";
+    let held = "git was in the midst of something";
     let imported = import(project, &repo, guest, [&base, &theirs], Some(held))?.unwrap_or_default();
     exchanged.told.extend(imported.told);
     Ok(imported.is_damaged)

@@ -120,8 +120,11 @@ pub(crate) fn import(
         return Ok(None);
     }
     // Before anything moves: an index that cannot be read must not become wrong.
-    let index = IndexFile::read(&project.git.join("index"))?;
-    if lock.is_some() && index.has_conflicts() {
+    let index = match &lock {
+        Some(_) => IndexFile::read(&project.git.join("index"))?,
+        None => IndexFile::default(),
+    };
+    if index.has_conflicts() {
         return Ok(None);
     }
     let carrier = Carrier { project, repo, guest, held };

@@ -23,7 +23,9 @@ pub(crate) fn places(project: &Project) -> Result<BTreeSet<PathBuf>> {
     let repo = project.open()?;
     let mut places: BTreeSet<PathBuf> = [project.root.join(".gitmodules")].into();
     places.extend(guard::hooks(&repo)?.into_iter().map(|folder| project.root.join(folder)));
-    for entry in IndexFile::read(&project.git.join("index"))?.entries() {
+    // Of an index in another form, what it lists is not known.
+    let index = IndexFile::read(&project.git.join("index")).unwrap_or_default();
+    for entry in index.entries() {
         let path = project.root.join(OsStr::from_bytes(&entry.path));
         if entry.node.mode == SUBMODULE {
             // Git looks into the repository of every submodule, also for a mere `git status`.

@@ -444,6 +444,19 @@ async fn what_git_runs_is_read_only() {
     assert!(!read("plain/.gitattributes"));
 }
 
+/// Nobody is kept from a chat by the form of an index: it works as it did without copies, and that is said.
+#[tokio::test]
+async fn an_index_in_another_form_is_told() {
+    let repo = Repo::new();
+    repo.git(["update-index", "--split-index"]);
+    let opened = repo.workspace().enter(&SessionId::random(), true).await.unwrap();
+    assert!(opened.binds.is_empty());
+    assert!(
+        matches!(&opened.attention[..], [told] if told.contains("on the repository itself")),
+        "{opened:?}"
+    );
+}
+
 /// What either side does next.
 #[derive(Clone, Copy, Debug)]
 enum Act {

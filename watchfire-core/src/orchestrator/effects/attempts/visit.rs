@@ -21,6 +21,9 @@ pub(crate) async fn enter_root(shared: &Arc<ProjectShared>, options: RunOptions)
     let isolated = blocking("asking the sandbox", ask).await?;
     let session = SessionId::random();
     let opened = shared.workspace.enter(&session, isolated).await?;
+    for line in &opened.attention {
+        shared.notice(NoticeCode::Workspace, None, line.clone());
+    }
     let request = SessionRequest::in_root(shared, Mode::Chat, options);
     Ok(SessionRequest { session: Some(session), opened, ..request })
 }
