@@ -261,6 +261,22 @@ async fn numbers_grow_beyond_four_digits_and_files_are_adopted() {
     assert_eq!(store.create(NewTask::new("b"), None).await.unwrap().value.task_number, n(20_001));
 }
 
+/// A file with the highest number is in the way only as long as it is there.
+#[tokio::test]
+async fn the_counter_does_not_leave_its_range() {
+    let fixture = Fixture::new().await;
+    let store = fixture.store().await;
+    let path = fixture.task("99999999.yaml");
+    std::fs::write(&path, text(99_999_999, "status: draft\n")).unwrap();
+    std::fs::write(fixture.task("0000000007.yaml"), text(7, "status: draft\n")).unwrap();
+    let error = store.create(NewTask::new("a"), None).await.unwrap_err();
+    assert_eq!((error.kind(), error.detail("value")), (ErrorKind::InvalidInput, Some("100000000")));
+    assert!(error.message().contains("1 to 99999999"), "{error}");
+    std::fs::remove_file(path).unwrap();
+    // Nor is a name of more than eight digits a task's.
+    assert_eq!(store.create(NewTask::new("a"), None).await.unwrap().value.task_number, n(1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_by_another_program_in_between_is_merged() {
     let fixture = Fixture::new().await;

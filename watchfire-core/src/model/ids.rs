@@ -198,7 +198,9 @@ impl TryFrom<u32> for TaskNumber {
     type Error = Error;
 
     fn try_from(n: u32) -> Result<Self, Error> {
-        Self::new(n).ok_or_else(|| Error::new(ErrorKind::InvalidInput, "task numbers start at 1"))
+        Self::new(n).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidInput, "a task number is from 1 to 99999999").with("value", n)
+        })
     }
 }
 

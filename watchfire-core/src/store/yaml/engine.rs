@@ -151,7 +151,9 @@ impl Engine {
             self.change_project(None, |project| {
                 number = project.next_task_number.max(highest.map_or(1, |n| n.value().saturating_add(1)));
                 let next = number.saturating_add(1);
-                std::mem::replace(&mut project.next_task_number, next) != next
+                // Beyond the highest number nothing is reserved, or the counter would stay there.
+                TaskNumber::new(number).is_some()
+                    && std::mem::replace(&mut project.next_task_number, next) != next
             })?;
             let number = TaskNumber::try_from(number)?;
             let task = {

@@ -79,18 +79,18 @@ fn rewatch(watched: &impl Watched, signal: &Arc<Notify>, watches: &mut Vec<Folde
     let folders = watched.folders();
     // A folder that was deleted and made anew is another one, and its old watch is dead.
     watches.retain(|watch| folders.iter().any(|dir| watch.is_of(dir)));
+    let mut unwatched = None;
     for dir in &folders {
         if watches.iter().any(|watch| watch.is_of(dir)) {
             continue;
         }
         match FolderWatch::of(dir, signal) {
             Ok(watch) => watches.push(watch),
-            // One folder without a watch is enough to miss changes, so the store reports polling. The other
-            // watches stay.
-            Err(error) => return step_down(&before, &error),
+            Err(error) => drop(unwatched.get_or_insert(error)),
         }
     }
-    Watching::Events
+    // One folder without a watch is enough to miss changes. The others are watched all the same.
+    unwatched.map_or(Watching::Events, |error| step_down(&before, &error))
 }
 
 fn step_down(before: &Watching, error: &Error) -> Watching {

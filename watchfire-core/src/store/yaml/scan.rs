@@ -43,8 +43,8 @@ pub(super) struct Slot<T> {
     pub(super) name: String,
     pub(super) good: Option<Versioned<T>>,
     pub(super) bad: Option<Malformed>,
-    /// Its stamp when it was last read. If it was read so soon after its change that another change could carry the same
-    /// stamp, also the time since boot at which it is read once more.
+    /// Its stamp when it was last read. If it was read so soon after its change that another change could carry
+    /// the same stamp, also the time since boot at which it is read once more.
     read: Option<(Stamp, Option<Duration>)>,
     /// Time since boot at which the file was first missed.
     missing: Option<Duration>,
@@ -79,7 +79,8 @@ impl<T: Record> Slot<T> {
         check: impl Fn(&T) -> Result<(), Fault>,
     ) -> Option<bool> {
         let stamp = dir.stamp(name)?;
-        // Where stamps are fine, the second reading waits: otherwise each look would read all files that a command rewrites.
+        // Where stamps are fine, the second reading waits: otherwise each look would read all files that a command
+        // rewrites.
         let is_known = |again: Option<Duration>| again.is_none_or(|at| stamp.is_fine() && now.boot < at);
         if self.name == name && self.read.is_some_and(|(read, again)| read == stamp && is_known(again)) {
             return Some(false);
@@ -262,9 +263,9 @@ pub(super) fn file_name(number: TaskNumber) -> String {
     format!("{number}.yaml")
 }
 
-/// Returns the number in a file name of digits and `.yaml`. Others, such as `0001.metrics.yaml`, are no tasks.
+/// Returns the number in a file name of up to eight digits and `.yaml`. Others, such as `0001.metrics.yaml`, are no tasks.
 pub(super) fn number_of(name: &str) -> Option<TaskNumber> {
-    let digits = name.strip_suffix(".yaml").filter(|_| !is_hidden(name))?;
+    let digits = name.strip_suffix(".yaml").filter(|digits| !is_hidden(name) && digits.len() <= 8)?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
