@@ -9,11 +9,11 @@ use std::path::Path;
 use std::pin::Pin;
 
 use super::{
-    BranchStatus, Candidate, CaptureRequest, Commit, Merge, MergeRequest, ObstacleKind, OpenRequest, Opened,
-    PublishRequest, Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
+    BranchStatus, Candidate, CaptureRequest, Commit, Exchanged, Merge, MergeRequest, ObstacleKind,
+    OpenRequest, Opened, PublishRequest, Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
 };
 use crate::ErrorKind;
-use crate::model::{Attempt, MergeStrategy, TaskNumber};
+use crate::model::{Attempt, MergeStrategy, SessionId, TaskNumber};
 use crate::sandbox::{Bind, Rule, RuleAccess};
 use crate::store::Fence;
 
@@ -50,6 +50,7 @@ pub const CASES: &[Case] = &[
     ("merged_work_is_removed", |w| Box::pin(merged_work_is_removed(w))),
     ("discarded_work_is_rescued", |w| Box::pin(discarded_work_is_rescued(w))),
     ("a_fresh_start_rescues_first", |w| Box::pin(a_fresh_start_rescues_first(w))),
+    ("a_session_in_the_root_comes_and_goes", |w| Box::pin(a_session_in_the_root_comes_and_goes(w))),
     ("cleaning_up_touches_no_work", |w| Box::pin(cleaning_up_touches_no_work(w))),
 ];
 
@@ -59,6 +60,24 @@ pub async fn run<W: Workspace>(mut make: impl FnMut() -> W) {
         // A workspace of its own, because cases leave branches and edited files behind.
         case(&make()).await;
     }
+}
+
+async fn a_session_in_the_root_comes_and_goes(workspace: &dyn Workspace) {
+    let (session, stranger) = (SessionId::random(), SessionId::random());
+    for isolated in [false, true] {
+        let opened = workspace.enter(&session, isolated).await.expect("the root");
+        assert_eq!(opened.cwd, workspace.root());
+        assert!(isolated || opened.binds.is_empty(), "{opened:?}");
+        assert!(opened.binds.iter().all(|bind| bind.source.exists() && bind.target.exists()), "{opened:?}");
+    }
+    // Nothing was done, so there is nothing to tell, however often it is asked.
+    for who in [&session, &session, &stranger] {
+        assert_eq!(workspace.exchange(who).await.expect("an exchange"), Exchanged::default());
+    }
+    for who in [&session, &session, &stranger] {
+        assert_eq!(workspace.leave(who).await.expect("an end"), Exchanged::default());
+    }
+    assert_eq!(text(&workspace.root().join(FILE)), CONTENT);
 }
 
 fn key(n: u32) -> WorkspaceKey {

@@ -1,50 +1,29 @@
-//! Carries what a guest did over to the person's repository: objects, each one checked, then references, HEAD and
+//! Carries a guest's work over to the person's repository: objects, each one checked, then references, HEAD and
 //! index. May be repeated, also after a kill half-way.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use git2::{Oid, Repository};
-use watchfire_core::model::RepoPath;
-use watchfire_core::{Error, ErrorKind, Result};
+use watchfire_core::Result;
 
 use crate::error::During;
 use crate::failpoint::reached;
+use crate::guest::carry::{Carrier, HEAD, Moved, enter, set_head};
 use crate::guest::copies::Guest;
 use crate::guest::stash::StashNews;
 use crate::guest::state::{Head, State, is_carried};
-use crate::index::entry::Entry;
+use crate::guest::submodules::new_submodules;
 use crate::index::file::IndexFile;
-use crate::names;
 use crate::private::copies::unreadable;
 use crate::private::transfer::Transfer;
-use crate::publish::user_checkout;
 use crate::repository::index_lock::IndexLock;
 use crate::repository::left;
-use crate::repository::project::{Project, delete_ref, move_ref};
-use crate::repository::reach;
-use crate::repository::tree::{Node, SUBMODULE};
-use crate::repository::tree_diff;
-
-/// A reference that a guest made, moved or deleted.
-#[derive(Debug)]
-struct Moved {
-    name: String,
-    old: Option<Oid>,
-    new: Option<Oid>,
-}
-
-/// What came of carrying over one reference.
-enum Carried {
-    Done,
-    /// The person moved it too, or it must not move.
-    Refused(String),
-}
+use crate::repository::project::Project;
 
 /// Result of an import.
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
-    /// Remarks for the person: what was not carried over, and where it is kept.
+    /// Remarks for the person about commits that were not carried over, with the place where they are kept.
     pub(crate) told: Vec<String>,
     /// True if something in the copies is not what git would have written. It stays there alone.
     pub(crate) is_damaged: bool,
@@ -180,9 +159,6 @@ pub(crate) fn import(
     Ok(Some(imported))
 }
 
-/// Name of HEAD among the references with submodules.
-const HEAD: &str = "HEAD";
-
 /// Returns what the guest did to the references that are carried over.
 fn moved(base: &State, theirs: &State) -> Vec<Moved> {
     let names = base.refs.keys().chain(theirs.refs.keys().filter(|name| !base.refs.contains_key(*name)));
@@ -205,197 +181,6 @@ fn logged(project: &Project, guest: &Guest, moved: &[Moved]) -> Result<Vec<Oid>>
     found.sort_unstable();
     found.dedup();
     Ok(found)
-}
-
-/// Submodules that new commits add, by the reference that brings them.
-type Submodules = BTreeMap<String, RepoPath>;
-
-/// Returns the references whose new commits add a submodule. With its path, git of the person would look into the
-/// repository that the guest made there, and run what that says.
-fn new_submodules(
-    transfer: &Transfer,
-    base: &State,
-    moved: &[Moved],
-    detached: Option<Oid>,
-) -> Result<Submodules> {
-    let repo = transfer.both();
-    let during = "looking for submodules";
-    let mut found = Submodules::new();
-    let heads = moved.iter().filter_map(|moved| Some((moved.name.as_str(), moved.new?)));
-    for (name, new) in heads.chain(detached.map(|id| (HEAD, id))) {
-        let Ok(new) = repo.find_object(new, None).and_then(|object| object.peel_to_commit()) else {
-            continue;
-        };
-        let mut walk = repo.revwalk().during(during)?;
-        walk.push(new.id()).during(during)?;
-        for known in base.refs.values().copied().chain(base.commit()) {
-            // Tags of trees and blobs reach no commit.
-            _ = walk.hide(known);
-        }
-        for id in walk {
-            transfer.check_time()?;
-            let commit = repo.find_commit(id.during(during)?).during(during)?;
-            if let Some(path) = added_submodule(repo, &commit)? {
-                found.insert(name.to_owned(), path);
-                break;
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Returns a submodule of `commit` that none of its parents has.
-fn added_submodule(repo: &Repository, commit: &git2::Commit<'_>) -> Result<Option<RepoPath>> {
-    let is_submodule = |node: Option<Node>| node.is_some_and(|node| node.mode == SUBMODULE);
-    let mut parents: Vec<_> = commit.parents().map(|parent| Some(parent.tree_id())).collect();
-    if parents.is_empty() {
-        parents.push(None);
-    }
-    let mut added: Option<Vec<Vec<u8>>> = None;
-    for parent in parents {
-        let changes = tree_diff::diff(repo, parent, Some(commit.tree_id()))?.into_iter();
-        let here = changes.filter(|change| is_submodule(change.new) && !is_submodule(change.old));
-        let here: Vec<_> = here.map(|change| change.path).collect();
-        added = Some(match added {
-            None => here,
-            Some(before) => before.into_iter().filter(|path| here.contains(path)).collect(),
-        });
-    }
-    Ok(added.and_then(|added| added.into_iter().next()).map(RepoPath::new))
-}
-
-struct Carrier<'a> {
-    project: &'a Project,
-    repo: &'a Repository,
-    guest: &'a Guest,
-    held: Option<&'a str>,
-}
-
-impl Carrier<'_> {
-    /// Moves one reference as the guest did, or keeps the guest's commits elsewhere and tells so.
-    fn carry(&self, moved: &Moved, submodule: Option<&RepoPath>, imported: &mut Imported) -> Result<()> {
-        let refused = match (submodule, self.held) {
-            (Some(path), _) => {
-                Some(format!("a chat cannot add the submodule {path}, in which git would run commands"))
-            }
-            (None, Some(reason)) => Some(reason.to_owned()),
-            (None, None) => match self.try_carry(moved)? {
-                Carried::Done => None,
-                Carried::Refused(reason) => Some(reason),
-            },
-        };
-        let Some(reason) = refused else { return Ok(()) };
-        let Moved { name, new, .. } = moved;
-        match new {
-            Some(id) => {
-                left::put_named(self.repo, &self.guest.name, name, *id)?;
-                let kept = names::left_named(&self.guest.name, name);
-                imported
-                    .told
-                    .push(format!("{name} of the chat is not taken over ({reason}): it is kept as {kept}"));
-            }
-            None => imported.told.push(format!("{name} is not deleted ({reason})")),
-        }
-        Ok(())
-    }
-
-    fn try_carry(&self, moved: &Moved) -> Result<Carried> {
-        let Moved { name, old, new } = moved;
-        let (repo, message) = (self.repo, "watchfire: from a chat");
-        let there = repo.find_reference(name).ok().and_then(|reference| reference.target());
-        if there == *new {
-            return Ok(Carried::Done);
-        }
-        let outside = || Ok(Carried::Refused("it was moved outside meanwhile".to_owned()));
-        if there != *old {
-            return outside();
-        }
-        for checkout in user_checkout::all(self.project)? {
-            if checkout.git != self.project.git && checkout.is_on(name)? {
-                return Ok(Carried::Refused(format!("it is checked out in {}", checkout.files.display())));
-            }
-        }
-        if let Some(old) = *old {
-            // Amended, reset, rebased or deleted. HEAD has the commits of a branch that was merged before it went.
-            let by = new.or_else(|| repo.head().ok().and_then(|head| head.target()));
-            let is_reached = by.is_some_and(|by| reach::contains(repo, by, old).unwrap_or(false));
-            if !is_reached {
-                left::put(repo, &self.guest.name, old)?;
-            }
-        }
-        let done = match (old, new) {
-            (Some(old), None) => delete_ref(repo, name, *old),
-            (old, Some(new)) => move_ref(repo, name, *old, *new, message),
-            (None, None) => Ok(true),
-        };
-        match done {
-            Ok(true) => Ok(Carried::Done),
-            Ok(false) => outside(),
-            // A name that lies below or above another one, or a lock of a git that was killed.
-            Err(error) => Ok(Carried::Refused(error.report())),
-        }
-    }
-}
-
-/// Moves HEAD as the guest did. Returns false if it is not at `old` any more.
-fn set_head(repo: &Repository, old: &Head, new: &Head) -> Result<bool> {
-    let message = "watchfire: from a chat";
-    let done = match (old, new) {
-        (Head::Branch(old), Head::Branch(new)) => {
-            repo.reference_symbolic_matching(HEAD, new, true, old, message).map(drop)
-        }
-        (Head::Commit(old), Head::Commit(new)) => {
-            repo.reference_matching(HEAD, *new, true, *old, message).map(drop)
-        }
-        // libgit2 compares values of one kind only. The person's git holds the lock of the index while it moves HEAD,
-        // and that is ours now.
-        (_, Head::Branch(new)) => repo.set_head(new),
-        (_, Head::Commit(new)) => repo.set_head_detached(*new),
-    };
-    match done {
-        Ok(()) => Ok(true),
-        Err(error) if error.code() == git2::ErrorCode::Modified => Ok(false),
-        Err(error) => Err(error).during("moving HEAD"),
-    }
-}
-
-/// Enters what the guest committed into the person's index, but for paths that the person staged otherwise.
-fn enter(
-    project: &Project,
-    repo: &Repository,
-    base: &IndexFile,
-    mut index: IndexFile,
-    [old, new]: [Option<Oid>; 2],
-    lock: IndexLock,
-) -> Result<()> {
-    let tree = |commit: Option<Oid>| {
-        let tree = commit.map(|id| repo.find_commit(id).map(|commit| commit.tree_id()));
-        tree.transpose().during("reading a commit")
-    };
-    let changes = tree_diff::diff(repo, tree(old)?, tree(new)?)?;
-    if changes.is_empty() {
-        return Ok(());
-    }
-    // The index gets a new time, and git believes entries that are older than their index.
-    index.settle(&project.root);
-    for change in changes {
-        let node = |index: &IndexFile| index.entry(&change.path).map(|entry| entry.node);
-        let there = node(&index);
-        if there != change.old && there != node(base) {
-            continue;
-        }
-        match change.new {
-            // Without a stamp: what the guest's index says of the file is not believed, so git looks at it.
-            Some(node) => index.set(Entry::new(&change.path, node, None)),
-            None => index.remove(&change.path),
-        }
-    }
-    if !lock.is_held() {
-        return Err(Error::new(ErrorKind::Busy, "another git command has taken over the lock of the index"));
-    }
-    lock.put(&index.to_bytes())?;
-    reached("guest: index in place");
-    Ok(())
 }
 
 /// Returns true while the git directory `git` is in the midst of something that moves HEAD about.

@@ -5,6 +5,7 @@
 //! commits, branches and stashes over to the person's repository once they are checked, and what the person does into
 //! the copies. All else ends with the copies.
 
+mod carry;
 pub(crate) mod copies;
 pub(crate) mod exchange;
 mod import;
@@ -12,4 +13,5 @@ mod planted;
 mod refresh;
 mod stash;
 mod state;
+mod submodules;
 pub(crate) mod wiring;

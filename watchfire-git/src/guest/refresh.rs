@@ -1,4 +1,4 @@
-//! Carries what the person did into a guest's copies: references, HEAD, index and stash.
+//! Carries the person's work into a guest's copies: references, HEAD, index and stash.
 //!
 //! The guest may be at work in them, and may be hostile. So nothing is written by a path that it could have made a
 //! link of, git's own locks are kept, and a copy that changed meanwhile waits for the next exchange.
@@ -52,7 +52,7 @@ pub(crate) fn refresh(project: &Project, guest: &Guest, base: &State, theirs: &S
     Ok(true)
 }
 
-/// Returns what the guest is to have: what the person has, and what it fetched itself.
+/// Returns the state that the guest is to have: the person's, with the references that the guest fetched itself.
 fn wanted(base: &State, ours: &State, theirs: &State) -> State {
     let mut wanted = ours.clone();
     let names: BTreeSet<_> = base.refs.keys().chain(theirs.refs.keys()).collect();
@@ -70,7 +70,8 @@ fn wanted(base: &State, ours: &State, theirs: &State) -> State {
     wanted
 }
 
-/// Makes the references of the copies `wanted`: all of them packed, and loose ones gone that say otherwise.
+/// Sets the references of the copies to those of `wanted`. All of them are packed, and loose ones with another value
+/// go.
 fn put_references(guest: &Guest, wanted: &State, theirs: &State) -> Result<bool> {
     let top = guest.top();
     let Some(_lock) = Lock::take(&top, &[], "packed-refs")? else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! The stash: a reference whose log is a list. An exchange carries over what one side put in or took out.
+//! The stash, a reference whose log is a list. An exchange carries over the entries that a guest added or dropped.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) struct Stashed {
     message: String,
 }
 
-/// What a guest put into its stash and took out of it.
+/// The changes of a guest's stash.
 #[derive(Debug, Default)]
 pub(crate) struct StashNews {
     pub(crate) added: Vec<Stashed>,

@@ -1,0 +1,178 @@
+//! Moves the person's references, HEAD and index as a guest moved its own.
+
+use git2::{Oid, Repository};
+use watchfire_core::model::RepoPath;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::error::During;
+use crate::failpoint::reached;
+use crate::guest::copies::Guest;
+use crate::guest::import::Imported;
+use crate::guest::state::Head;
+use crate::index::entry::Entry;
+use crate::index::file::IndexFile;
+use crate::names;
+use crate::publish::user_checkout;
+use crate::repository::index_lock::IndexLock;
+use crate::repository::left;
+use crate::repository::project::{Project, delete_ref, move_ref};
+use crate::repository::reach;
+use crate::repository::tree_diff;
+
+/// Name of HEAD among references.
+pub(super) const HEAD: &str = "HEAD";
+
+/// A reference that a guest made, moved or deleted.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub(super) name: String,
+    pub(super) old: Option<Oid>,
+    pub(super) new: Option<Oid>,
+}
+
+/// Outcome of carrying over one reference.
+enum Carried {
+    Done,
+    /// The person moved it too, or it must not move.
+    Refused(String),
+}
+
+pub(super) struct Carrier<'a> {
+    pub(super) project: &'a Project,
+    pub(super) repo: &'a Repository,
+    pub(super) guest: &'a Guest,
+    /// The reason for which nothing moves, if there is one.
+    pub(super) held: Option<&'a str>,
+}
+
+impl Carrier<'_> {
+    /// Moves one reference as the guest did. If that cannot be, keeps the guest's commits elsewhere and tells so.
+    pub(super) fn carry(
+        &self,
+        moved: &Moved,
+        submodule: Option<&RepoPath>,
+        imported: &mut Imported,
+    ) -> Result<()> {
+        let refused = match (submodule, self.held) {
+            (Some(path), _) => {
+                Some(format!("a chat cannot add the submodule {path}, in which git would run commands"))
+            }
+            (None, Some(reason)) => Some(reason.to_owned()),
+            (None, None) => match self.try_carry(moved)? {
+                Carried::Done => None,
+                Carried::Refused(reason) => Some(reason),
+            },
+        };
+        let Some(reason) = refused else { return Ok(()) };
+        let Moved { name, new, .. } = moved;
+        match new {
+            Some(id) => {
+                left::put_named(self.repo, &self.guest.name, name, *id)?;
+                let kept = names::left_named(&self.guest.name, name);
+                imported
+                    .told
+                    .push(format!("{name} of the chat is not taken over ({reason}): it is kept as {kept}"));
+            }
+            None => imported.told.push(format!("{name} is not deleted ({reason})")),
+        }
+        Ok(())
+    }
+
+    fn try_carry(&self, moved: &Moved) -> Result<Carried> {
+        let Moved { name, old, new } = moved;
+        let (repo, message) = (self.repo, "watchfire: from a chat");
+        let there = repo.find_reference(name).ok().and_then(|reference| reference.target());
+        if there == *new {
+            return Ok(Carried::Done);
+        }
+        let outside = || Ok(Carried::Refused("it was moved outside meanwhile".to_owned()));
+        if there != *old {
+            return outside();
+        }
+        for checkout in user_checkout::all(self.project)? {
+            if checkout.git != self.project.git && checkout.is_on(name)? {
+                return Ok(Carried::Refused(format!("it is checked out in {}", checkout.files.display())));
+            }
+        }
+        if let Some(old) = *old {
+            // Amended, reset, rebased or deleted. HEAD has the commits of a branch that was merged before it went.
+            let by = new.or_else(|| repo.head().ok().and_then(|head| head.target()));
+            let is_reached = by.is_some_and(|by| reach::contains(repo, by, old).unwrap_or(false));
+            if !is_reached {
+                left::put(repo, &self.guest.name, old)?;
+            }
+        }
+        let done = match (old, new) {
+            (Some(old), None) => delete_ref(repo, name, *old),
+            (old, Some(new)) => move_ref(repo, name, *old, *new, message),
+            (None, None) => Ok(true),
+        };
+        match done {
+            Ok(true) => Ok(Carried::Done),
+            Ok(false) => outside(),
+            // A name that lies below or above another one, or a lock of a git that was killed.
+            Err(error) => Ok(Carried::Refused(error.report())),
+        }
+    }
+}
+
+/// Moves HEAD as the guest did. Returns false if it is not at `old` any more.
+pub(super) fn set_head(repo: &Repository, old: &Head, new: &Head) -> Result<bool> {
+    let message = "watchfire: from a chat";
+    let done = match (old, new) {
+        (Head::Branch(old), Head::Branch(new)) => {
+            repo.reference_symbolic_matching(HEAD, new, true, old, message).map(drop)
+        }
+        (Head::Commit(old), Head::Commit(new)) => {
+            repo.reference_matching(HEAD, *new, true, *old, message).map(drop)
+        }
+        // libgit2 compares values of one kind only. The person's git holds the lock of the index while it moves HEAD,
+        // and that is ours now.
+        (_, Head::Branch(new)) => repo.set_head(new),
+        (_, Head::Commit(new)) => repo.set_head_detached(*new),
+    };
+    match done {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == git2::ErrorCode::Modified => Ok(false),
+        Err(error) => Err(error).during("moving HEAD"),
+    }
+}
+
+/// Enters what the guest committed into the person's index, but for paths that the person staged otherwise.
+pub(super) fn enter(
+    project: &Project,
+    repo: &Repository,
+    base: &IndexFile,
+    mut index: IndexFile,
+    [old, new]: [Option<Oid>; 2],
+    lock: IndexLock,
+) -> Result<()> {
+    let tree = |commit: Option<Oid>| {
+        let tree = commit.map(|id| repo.find_commit(id).map(|commit| commit.tree_id()));
+        tree.transpose().during("reading a commit")
+    };
+    let changes = tree_diff::diff(repo, tree(old)?, tree(new)?)?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    // The index gets a new time, and git believes entries that are older than their index.
+    index.settle(&project.root);
+    for change in changes {
+        let node = |index: &IndexFile| index.entry(&change.path).map(|entry| entry.node);
+        let there = node(&index);
+        if there != change.old && there != node(base) {
+            continue;
+        }
+        match change.new {
+            // Without a stamp: what the guest's index says of the file is not believed, so git looks at it.
+            Some(node) => index.set(Entry::new(&change.path, node, None)),
+            None => index.remove(&change.path),
+        }
+    }
+    if !lock.is_held() {
+        return Err(Error::new(ErrorKind::Busy, "another git command has taken over the lock of the index"));
+    }
+    lock.put(&index.to_bytes())?;
+    reached("guest: index in place");
+    Ok(())
+}
