@@ -1,9 +1,12 @@
-//! Repositories that a guest made below the root. Git of the person, and every prompt and editor that asks it, takes
-//! commands from the nearest repository. So one that could name commands is set aside when the session ends; a plain
-//! clone stays.
+//! Files that a guest leaves below the root and that somebody else would run.
+//!
+//! Git of the person, and every prompt and editor that asks it, takes commands from the nearest repository. So one
+//! that could name commands is set aside when the session ends; a plain clone stays. Files that other tools run are
+//! the work itself, and are named.
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +14,7 @@ use watchfire_core::Result;
 
 use crate::error::During;
 use crate::files;
+use crate::merge::tools;
 use crate::private::copies as private;
 use crate::repository::project::Project;
 
@@ -18,6 +22,11 @@ use crate::repository::project::Project;
 const CONFIG: u64 = 64 << 10;
 /// Depth to which folders are searched.
 const DEEPEST: usize = 100;
+
+/// Folders that package managers fill.
+const INSTALLED: &[&str] = &["node_modules", "target", ".venv", "vendor"];
+/// Number of files that are named.
+const TOLD: usize = 20;
 
 /// Keys of a configuration that neither name a command nor lead elsewhere.
 const HARMLESS: &[&str] = &[
@@ -44,10 +53,12 @@ const ADDRESSES: &[&str] =
 pub(super) fn set_aside(project: &Project, began: &Path) -> Result<Vec<String>> {
     let began = fs::symlink_metadata(began).during("reading when a session began")?;
     let since = (began.ctime(), began.ctime_nsec());
-    let mut found = Vec::new();
+    let mut found = Found::default();
     search(project, &project.root, 0, &mut found);
     let mut told = Vec::new();
-    for part in found.iter().filter(|part| is_new(part, since) && !is_plain(project, part)) {
+    let tools: Vec<_> = found.tools.into_iter().filter(|path| is_changed(path, since)).collect();
+    told.extend(tell_tools(project, &tools));
+    for part in found.repositories.iter().filter(|part| is_new(part, since) && !is_plain(project, part)) {
         let at = part.display();
         told.push(match files::set_aside(part, &private::aside(project), "repository") {
             Ok(place) => {
@@ -64,8 +75,29 @@ pub(super) fn set_aside(project: &Project, began: &Path) -> Result<Vec<String>> 
     Ok(told)
 }
 
-/// Finds what makes a folder a repository: `.git`, or the `HEAD` of one without a checkout.
-fn search(project: &Project, folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+/// What lies below the root.
+#[derive(Debug, Default)]
+struct Found {
+    /// The parts that make a folder a repository: `.git`, or the `HEAD` of one without a checkout.
+    repositories: Vec<PathBuf>,
+    /// Files that tools run by themselves.
+    tools: Vec<PathBuf>,
+}
+
+/// Returns what to tell of files that tools run by themselves, changed by either side.
+fn tell_tools(project: &Project, changed: &[PathBuf]) -> Option<String> {
+    let names =
+        changed.iter().take(TOLD).map(|path| path.strip_prefix(&project.root).unwrap_or(path).display());
+    let names: Vec<_> = names.map(|name| name.to_string()).collect();
+    let more = match changed.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!names.is_empty())
+        .then(|| format!("changed during a chat, and run by tools on their own: {}{more}", names.join(", ")))
+}
+
+fn search(project: &Project, folder: &Path, depth: usize, found: &mut Found) {
     let mut folders = Vec::new();
     let (mut has_objects, mut has_refs, mut has_head) = (false, false, false);
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -76,13 +108,19 @@ fn search(project: &Project, folder: &Path, depth: usize, found: &mut Vec<PathBu
         has_head |= name == "HEAD";
         if name.eq_ignore_ascii_case(OsStr::new(".git")) {
             // The project's own is the person's.
-            found.extend(Some(path).filter(|path| *path != project.git && depth > 0));
+            found.repositories.extend(Some(path).filter(|path| *path != project.git && depth > 0));
         } else if is_folder && path != project.root.join(".watchfire") {
             folders.push(path);
+        } else if !is_folder
+            && let Ok(below) = path.strip_prefix(&project.root)
+            && tools::runs_by_itself(below.as_os_str().as_bytes())
+            && !below.iter().any(|part| INSTALLED.iter().any(|name| part == *name))
+        {
+            found.tools.push(path);
         }
     }
     if has_head && has_objects && has_refs {
-        found.push(folder.join("HEAD"));
+        found.repositories.push(folder.join("HEAD"));
     }
     if depth < DEEPEST {
         folders.iter().for_each(|folder| search(project, folder, depth + 1, found));
@@ -96,12 +134,14 @@ fn is_new(part: &Path, since: (i64, i64)) -> bool {
     let hooks = files::entries(&folder.join("hooks")).unwrap_or_default().into_iter().map(|(_, path)| path);
     let obeyed = ["config", "config.worktree", "commondir", "info/attributes"].map(|name| folder.join(name));
     let is_file = fs::symlink_metadata(part).is_ok_and(|found| !found.is_dir());
-    let changed = |path: &Path| {
-        fs::symlink_metadata(path).is_ok_and(|found| (found.ctime(), found.ctime_nsec()) >= since)
-    };
+    let changed = |path: &Path| is_changed(path, since);
     made(part).is_none_or(|made| made >= since)
         || (is_file && part.ends_with(".git") && changed(part))
         || obeyed.into_iter().chain(hooks).any(|path| changed(&path))
+}
+
+fn is_changed(path: &Path, since: (i64, i64)) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| (found.ctime(), found.ctime_nsec()) >= since)
 }
 
 /// Returns when the file or folder was made, or `None` if the file system does not know.

@@ -341,6 +341,25 @@ async fn repositories_that_could_run_something_are_set_aside() {
 }
 
 #[tokio::test]
+async fn files_that_tools_run_are_named_at_the_end() {
+    let repo = Repo::new();
+    repo.write("Makefile", "all:\n");
+    repo.write("sub/build.rs", "fn main() {}\n");
+    repo.commit("tools");
+    let guest = Guest::enter(&repo).await;
+    repo.write("sub/build.rs", "fn main() { evil() }\n");
+    repo.write(".envrc", "evil\n");
+    repo.write("node_modules/x/package.json", "{}\n");
+    let told = guest.leave().await;
+    assert!(matches!(&told[..], [told] if told.contains("by tools on their own: ")), "{told:?}");
+    for (part, named) in
+        [(".envrc", true), ("sub/build.rs", true), ("node_modules", false), ("Makefile", false)]
+    {
+        assert_eq!(told[0].contains(part), named, "{told:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_older_repository_of_the_persons_stays() {
     let repo = Repo::new();
     let own = repo.root.join("vendored");

@@ -86,7 +86,7 @@ impl Visit {
 
     fn tell(&self, exchanged: Exchanged) {
         for told in exchanged.told {
-            self.shared.notice(NoticeCode::WorkKept, None, told);
+            self.shared.notice(NoticeCode::Workspace, None, told);
         }
     }
 }
