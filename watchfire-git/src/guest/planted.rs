@@ -146,10 +146,9 @@ fn is_changed(path: &Path, since: (i64, i64)) -> bool {
 
 /// Returns when the file or folder was made, or `None` if the file system does not know.
 fn made(path: &Path) -> Option<(i64, i64)> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-    let stat = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BTIME).ok()?;
-    let is_known = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
-    is_known.then_some((stat.stx_btime.tv_sec, i64::from(stat.stx_btime.tv_nsec)))
+    let made = fs::symlink_metadata(path).and_then(|found| found.created()).ok()?;
+    let made = made.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some((i64::try_from(made.as_secs()).ok()?, i64::from(made.subsec_nanos())))
 }
 
 /// Returns true if a repository can run nothing: as `git init` and `git clone` make it.
