@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod on_terminal;
+pub(crate) mod sandboxed;
 
 use std::ffi::OsStr;
 use std::fs;
