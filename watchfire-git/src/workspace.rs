@@ -219,6 +219,11 @@ impl Workspace for GitWorkspace {
     }
 
     async fn recover(&self) -> Result<Recovery> {
-        self.blocking(recover::recover).await
+        self.blocking(|project| {
+            let mut recovery = recover::recover(project)?;
+            recovery.attention.extend(guest::make_up(project)?);
+            Ok(recovery)
+        })
+        .await
     }
 }

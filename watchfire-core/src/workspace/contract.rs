@@ -24,8 +24,9 @@ use crate::store::Fence;
 /// **Implementers ensure** that
 /// - no committed or uncommitted work, of agents or people, becomes unreachable by any call, even one that is killed
 ///   half-way: commits that leave their branch are in a rescue ref first;
-/// - the person's checkout is theirs: no call but `publish` changes a file, an index entry or a ref there; `publish`
-///   moves the target and updates a checkout of the target only where that touches no local edit;
+/// - the person's checkout is theirs: no call but `publish`, `exchange` and `leave` changes a file, an index entry or a
+///   ref there; `publish` moves the target and updates a checkout of the target only where that touches no local edit;
+///   the other two do what a session in the root did, and only where the person did nothing else;
 /// - `publish` is atomic: the target moves from the candidate's base to its commit or not at all, and a candidate is
 ///   published at most once;
 /// - nothing that an agent wrote (hooks, filters, configuration, a replaced `.git`) is ever run;

@@ -8,7 +8,7 @@ use crate::error::During;
 use crate::failpoint::reached;
 use crate::guest::copies::Guest;
 use crate::guest::import::Imported;
-use crate::guest::state::Head;
+use crate::guest::state::{Head, State, is_carried};
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
 use crate::names;
@@ -18,6 +18,9 @@ use crate::repository::left;
 use crate::repository::project::{Project, delete_ref, move_ref};
 use crate::repository::reach;
 use crate::repository::tree_diff;
+
+/// Reason for which something stays as the person has it.
+pub(super) const OUTSIDE: &str = "it was moved outside meanwhile";
 
 /// Name of HEAD among references.
 pub(super) const HEAD: &str = "HEAD";
@@ -37,6 +40,7 @@ enum Carried {
     Refused(String),
 }
 
+/// Moves references of the person's.
 pub(super) struct Carrier<'a> {
     pub(super) project: &'a Project,
     pub(super) repo: &'a Repository,
@@ -46,7 +50,8 @@ pub(super) struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// Moves one reference as the guest did. If that cannot be, keeps the guest's commits elsewhere and tells so.
+    /// Moves one reference as the guest did. If it must not move, keeps the guest's commits elsewhere and tells the
+    /// person.
     pub(super) fn carry(
         &self,
         moved: &Moved,
@@ -54,9 +59,7 @@ impl Carrier<'_> {
         imported: &mut Imported,
     ) -> Result<()> {
         let refused = match (submodule, self.held) {
-            (Some(path), _) => {
-                Some(format!("a chat cannot add the submodule {path}, in which git would run commands"))
-            }
+            (Some(path), _) => Some(no_submodule(path)),
             (None, Some(reason)) => Some(reason.to_owned()),
             (None, None) => match self.try_carry(moved)? {
                 Carried::Done => None,
@@ -78,6 +81,45 @@ impl Carrier<'_> {
         Ok(())
     }
 
+    /// Returns the reason for which HEAD must not move as the guest's did, if there is one.
+    pub(super) fn refuses_head(
+        &self,
+        ours: &State,
+        base: &State,
+        theirs: &State,
+        sound: &[Oid],
+        submodule: Option<&RepoPath>,
+    ) -> Result<Option<String>> {
+        let not_there = || Some("its commits were not taken over".to_owned());
+        if let Some(reason) = self.held {
+            return Ok(Some(reason.to_owned()));
+        }
+        if ours.head != base.head {
+            return Ok(Some(OUTSIDE.to_owned()));
+        }
+        Ok(match &theirs.head {
+            Head::Branch(name) if !is_carried(name) || !is_branch_of_persons(name) => {
+                Some(format!("{name} is no branch for a person"))
+            }
+            // A branch without a commit has no reference, on both sides.
+            Head::Branch(name) if ours.refs.get(name) != theirs.refs.get(name) => not_there(),
+            Head::Branch(name) => self.elsewhere(name)?,
+            Head::Commit(_) if submodule.is_some() => submodule.map(no_submodule),
+            Head::Commit(id) if !sound.contains(id) => not_there(),
+            Head::Commit(_) => None,
+        })
+    }
+
+    /// Returns the reason for which the branch `name` must not move: another worktree of the person has it.
+    fn elsewhere(&self, name: &str) -> Result<Option<String>> {
+        for checkout in user_checkout::all(self.project)? {
+            if checkout.git != self.project.git && checkout.is_on(name)? {
+                return Ok(Some(format!("it is checked out in {}", checkout.files.display())));
+            }
+        }
+        Ok(None)
+    }
+
     fn try_carry(&self, moved: &Moved) -> Result<Carried> {
         let Moved { name, old, new } = moved;
         let (repo, message) = (self.repo, "watchfire: from a chat");
@@ -85,14 +127,15 @@ impl Carrier<'_> {
         if there == *new {
             return Ok(Carried::Done);
         }
-        let outside = || Ok(Carried::Refused("it was moved outside meanwhile".to_owned()));
+        let outside = || Ok(Carried::Refused(OUTSIDE.to_owned()));
         if there != *old {
             return outside();
         }
-        for checkout in user_checkout::all(self.project)? {
-            if checkout.git != self.project.git && checkout.is_on(name)? {
-                return Ok(Carried::Refused(format!("it is checked out in {}", checkout.files.display())));
-            }
+        if new.is_some() && !is_branch_of_persons(name) {
+            return Ok(Carried::Refused("git makes no branch of that name".to_owned()));
+        }
+        if let Some(reason) = self.elsewhere(name)? {
+            return Ok(Carried::Refused(reason));
         }
         if let Some(old) = *old {
             // Amended, reset, rebased or deleted. HEAD has the commits of a branch that was merged before it went.
@@ -114,6 +157,16 @@ impl Carrier<'_> {
             Err(error) => Ok(Carried::Refused(error.report())),
         }
     }
+}
+
+fn no_submodule(path: &RepoPath) -> String {
+    format!("a chat cannot add the submodule {path}, in which git would run commands")
+}
+
+/// Returns true unless `name` is a branch with a name that git's commands refuse, such as one that looks like an option.
+fn is_branch_of_persons(name: &str) -> bool {
+    let branch = name.strip_prefix("refs/heads/");
+    branch.is_none_or(|branch| git2::Branch::name_is_valid(branch).unwrap_or(false))
 }
 
 /// Moves HEAD as the guest did. Returns false if it is not at `old` any more.

@@ -27,6 +27,10 @@ const BASE_INDEX: &str = "base-index";
 const BASE_STASH: &str = "base-stash";
 /// File that says how both sides were when they were last compared.
 const SEEN: &str = "seen";
+/// File that says that something in the copies was not sound, and was taken out of their references.
+const DAMAGED: &str = "damaged";
+/// File that says that nothing of the session runs any more.
+const ENDED: &str = "ended";
 
 /// The private copies of one guest.
 pub(crate) struct Guest {
@@ -66,7 +70,7 @@ impl Guest {
         made.map(|()| guest)
     }
 
-    /// Fills this folder with what will lie in that of `guest`.
+    /// Fills this folder, which becomes that of `guest`.
     fn fill(&self, project: &Project, guest: &Self) -> Result<()> {
         let real = &project.git;
         for folder in [
@@ -115,16 +119,11 @@ impl Guest {
         let own = |name: &str, target: &Path, origin: &str| {
             Bind::new(self.root.join(name), target, RuleAccess::Write, format!("git: {origin}"))
         };
-        let live =
-            |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
         // A folder comes before what is shown inside it.
         let mut binds = vec![own("top", real, "the session's copy of the repository")];
-        let shown = private::subfolders(&self.top())?.into_iter();
-        let shown =
-            shown.filter(|name| !private::OWN.iter().any(|own| name == own)).map(|name| real.join(name));
-        binds.extend(shown.map(|path| live(&path, &path)));
+        binds.extend(private::shown(&self.top(), real)?);
         let objects = real.join("objects");
-        binds.extend([own("objects", &objects, "new objects"), live(&objects, &self.shared())]);
+        binds.extend([own("objects", &objects, "new objects"), private::live(&objects, &self.shared())]);
         Ok(binds)
     }
 
@@ -154,7 +153,7 @@ impl Guest {
 
     /// Returns the index that both sides had in common.
     pub(crate) fn base_index(&self) -> Result<IndexFile> {
-        IndexFile::read(&self.root.join(BASE_INDEX))
+        IndexFile::from_bytes(&files::read(&self.root.join(BASE_INDEX))?.unwrap_or_default())
     }
 
     /// Records what both sides have in common now.
@@ -187,14 +186,21 @@ impl Guest {
 
     /// Removes the copies.
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
-        // Renamed first, so that a kill leaves no half copies under the name. `sweep` removes the rest.
-        let trash = private::folder(project).join(files::unique("trash"));
-        let failed = |path: &Path| {
-            let path = path.to_path_buf();
-            move |e| Error::io("removing private copies", e).with_path(path)
-        };
-        fs::rename(&self.root, &trash).map_err(failed(&self.root))?;
-        files::remove_tree(&trash).map_err(failed(&trash))
+        private::remove(project, &self.root)
+    }
+
+    /// Records that the copies hold something that could not be taken over.
+    pub(crate) fn mark_damaged(&self) -> Result<()> {
+        files::replace(&self.root.join(DAMAGED), b"")
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.root.join(DAMAGED).exists()
+    }
+
+    /// Records that nothing of the session runs any more.
+    pub(crate) fn mark_ended(&self) -> Result<()> {
+        files::replace(&self.root.join(ENDED), b"")
     }
 
     /// Sets aside copies that cannot be taken over, for a person to look at. Returns their new place.
@@ -203,8 +209,8 @@ impl Guest {
     }
 }
 
-/// Returns the sessions that entered the root more than an hour ago and never made an exchange: the process that let
-/// them in was killed before they began.
+/// Returns the sessions that are over and still have copies: their end failed, or they entered the root more than an
+/// hour ago and never made an exchange, because the process that let them in was killed.
 pub(crate) fn abandoned(project: &Project) -> Result<Vec<SessionId>> {
     const HOUR: std::time::Duration = std::time::Duration::from_secs(60 * 60);
     let mut found = Vec::new();
@@ -212,7 +218,8 @@ pub(crate) fn abandoned(project: &Project) -> Result<Vec<SessionId>> {
         let session = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
         let made = || fs::metadata(path.join("shared")).and_then(|made| made.modified()).ok();
         let is_old = || made().and_then(|made| made.elapsed().ok()).is_some_and(|age| age > HOUR);
-        found.extend(session.filter(|_| !path.join(SEEN).exists() && is_old()));
+        let is_over = || path.join(ENDED).exists() || (!path.join(SEEN).exists() && is_old());
+        found.extend(session.filter(|_| is_over()));
     }
     Ok(found)
 }

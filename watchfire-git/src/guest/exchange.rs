@@ -1,5 +1,6 @@
 //! One exchange between a guest and the person: what the guest did first, then what the person did.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use watchfire_core::workspace::{Exchanged, Opened};
 use watchfire_core::{ErrorKind, Result};
 
 use crate::guest::copies::{Guest, abandoned};
-use crate::guest::import::{Imported, import, is_locked, is_underway};
+use crate::guest::import::{Imported, import};
 use crate::guest::state::{self, State};
 use crate::guest::{planted, refresh, wiring};
 use crate::index::file::IndexFile;
 use crate::private::copies as private;
 use crate::repository::index_lock::IndexLock;
+use crate::repository::left;
 use crate::repository::project::Project;
 
 /// Time for which the end of a session waits for a git of the person.
@@ -30,8 +32,8 @@ pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> R
     if !isolated || project.git != project.root.join(".git") || project.git != project.common {
         return Ok(opened);
     }
-    for session in abandoned(project)? {
-        leave(project, &session)?;
+    for told in make_up(project)? {
+        opened.attention.push(told);
     }
     let _lock = project.lock()?;
     let made = private::refuse_links(project).and_then(|()| {
@@ -69,17 +71,20 @@ pub(crate) fn exchange(project: &Project, session: &SessionId) -> Result<Exchang
         IndexLock::release(&project.git, &guest.lock_token());
     }
     let seen = look()?;
-    let is_busy = |git: &std::path::Path| is_underway(git) || is_locked(git);
     if guest.is_seen(&seen)? || is_busy(&project.git) || is_busy(&guest.top()) {
         return Ok(exchanged);
     }
     let _lock = project.lock()?;
     let repo = project.open()?;
     let (base, theirs) = (guest.base()?, State::read(&guest.top())?);
-    let Some(Imported { told, .. }) = import(project, &repo, &guest, [&base, &theirs], None)? else {
+    let Some(Imported { told, is_damaged }) = import(project, &repo, &guest, [&base, &theirs], None)? else {
         return Ok(exchanged);
     };
     exchanged.told = told;
+    if is_damaged {
+        // Before it is taken out of the references, or nobody would know at the end.
+        guest.mark_damaged()?;
+    }
     if refresh::refresh(project, &guest, &base, &theirs)? {
         // As it was before anything was written: so the next exchange looks once more, and finds nothing to do.
         guest.set_seen(&seen)?;
@@ -91,10 +96,15 @@ pub(crate) fn exchange(project: &Project, session: &SessionId) -> Result<Exchang
 pub(crate) fn leave(project: &Project, session: &SessionId) -> Result<Exchanged> {
     let mut exchanged = Exchanged::default();
     let Some(guest) = Guest::find(project, session) else { return Ok(exchanged) };
-    let _lock = project.lock()?;
-    IndexLock::release(&project.git, &guest.lock_token());
+    guest.mark_ended()?;
     exchanged.told.extend(planted::set_aside(project, &guest.began())?);
-    let taken = last(project, &guest, &mut exchanged);
+    let _lock = project.lock()?;
+    // Another process may have made up for it meanwhile.
+    if !guest.root.is_dir() {
+        return Ok(exchanged);
+    }
+    IndexLock::release(&project.git, &guest.lock_token());
+    let taken = last(project, &guest, &mut exchanged).map(|is_damaged| is_damaged || guest.is_damaged());
     match taken {
         Ok(false) => guest.discard(project)?,
         Ok(true) => exchanged
@@ -108,6 +118,24 @@ pub(crate) fn leave(project: &Project, session: &SessionId) -> Result<Exchanged>
     Ok(exchanged)
 }
 
+/// Makes up for the ends of sessions that failed or never came. Returns remarks for the person.
+pub(crate) fn make_up(project: &Project) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    for session in abandoned(project)? {
+        match leave(project, &session) {
+            Ok(exchanged) => told.extend(exchanged.told),
+            Err(error) => told.push(format!("the work of a chat is not carried over: {}", error.report())),
+        }
+    }
+    Ok(told)
+}
+
+/// Returns true while a git is at work in the git directory `git`.
+fn is_busy(git: &Path) -> bool {
+    left::is_moving(git)
+        || ["index.lock", "HEAD.lock"].iter().any(|lock| git.join(lock).symlink_metadata().is_ok())
+}
+
 fn kept(place: std::path::Display<'_>, why: &str) -> String {
     format!("what a chat did to the repository is kept in {place}: {why}")
 }
@@ -116,13 +144,16 @@ fn kept(place: std::path::Display<'_>, why: &str) -> String {
 fn last(project: &Project, guest: &Guest, exchanged: &mut Exchanged) -> Result<bool> {
     let repo = project.open()?;
     let (base, mut theirs) = (guest.base()?, State::read(&guest.top())?);
-    if is_underway(&guest.top()) {
+    if left::is_moving(&guest.top()) {
         // A rebase moves HEAD about. Its commits are kept, and HEAD stays where the person has it.
         theirs.head = base.head.clone();
     }
     for _ in 0..TRIES {
-        let is_busy = is_underway(&project.git) || is_locked(&project.git);
-        let imported = if is_busy { Ok(None) } else { import(project, &repo, guest, [&base, &theirs], None) };
+        let imported = if is_busy(&project.git) {
+            Ok(None)
+        } else {
+            import(project, &repo, guest, [&base, &theirs], None)
+        };
         match imported {
             Ok(Some(imported)) => {
                 exchanged.told.extend(imported.told);

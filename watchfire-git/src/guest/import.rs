@@ -8,7 +8,8 @@ use watchfire_core::Result;
 
 use crate::error::During;
 use crate::failpoint::reached;
-use crate::guest::carry::{Carrier, HEAD, Moved, enter, set_head};
+use crate::files;
+use crate::guest::carry::{Carrier, HEAD, Moved, OUTSIDE, enter, set_head};
 use crate::guest::copies::Guest;
 use crate::guest::stash::StashNews;
 use crate::guest::state::{Head, State, is_carried};
@@ -75,6 +76,7 @@ pub(crate) fn import(
             others.push(id);
         } else {
             imported.is_damaged = true;
+            imported.told.push(format!("{id} of the chat is not taken over: it is not what git writes"));
         }
     }
     // The guest took these back. Its git may have removed parts, so unsound ones are skipped.
@@ -115,23 +117,20 @@ pub(crate) fn import(
     let ours = State::of_person(project)?;
     let mut follows = ours.head == theirs.head;
     if base.head != theirs.head && !follows {
-        let is_there = match &theirs.head {
-            // A branch without a commit may have no reference, on both sides.
-            Head::Branch(name) => ours.refs.get(name) == theirs.refs.get(name),
-            Head::Commit(id) => others.contains(id) && !submodules.contains_key(HEAD),
+        let refused = match carrier.refuses_head(&ours, base, theirs, &others, submodules.get(HEAD))? {
+            None if set_head(repo, &ours.head, &theirs.head)? => None,
+            None => Some(OUTSIDE.to_owned()),
+            refused => refused,
         };
-        follows =
-            is_there && held.is_none() && ours.head == base.head && set_head(repo, &ours.head, &theirs.head)?;
-        if !follows {
-            let told =
-                "the chat's switch to another branch is not taken over: HEAD was moved outside meanwhile";
-            imported.told.push(told.to_owned());
+        follows = refused.is_none();
+        if let Some(reason) = refused {
+            imported.told.push(format!("the chat's switch to another branch is not taken over: {reason}"));
         }
     }
     reached("guest: references moved");
     if let Some(lock) = lock
         && follows
-        && State::of_person(project)?.commit() == theirs.commit()
+        && (State { head: theirs.head.clone(), ..ours }).commit() == theirs.commit()
     {
         let base_index = guest.base_index()?;
         enter(project, repo, &base_index, index, [base.commit(), theirs.commit()], lock)?;
@@ -159,7 +158,7 @@ pub(crate) fn import(
     Ok(Some(imported))
 }
 
-/// Returns what the guest did to the references that are carried over.
+/// Returns the references that the guest made, moved or deleted, as far as they are carried over.
 fn moved(base: &State, theirs: &State) -> Vec<Moved> {
     let names = base.refs.keys().chain(theirs.refs.keys().filter(|name| !base.refs.contains_key(*name)));
     let moved = names.filter(|name| is_carried(name)).filter_map(|name| {
@@ -178,23 +177,11 @@ fn logged(project: &Project, guest: &Guest, moved: &[Moved]) -> Result<Vec<Oid>>
         let log = |git: &Path| git.join("logs").join(name);
         found.extend(left::logged(&log(&top), Some(&log(&project.git))).map_err(unreadable)?);
     }
+    // A worktree that the guest added ends with the copies.
+    for (_, admin) in files::entries(&top.join("worktrees")).map_err(unreadable)? {
+        found.extend(left::logged(&admin.join("logs/HEAD"), None).map_err(unreadable)?);
+    }
     found.sort_unstable();
     found.dedup();
     Ok(found)
-}
-
-/// Returns true while the git directory `git` is in the midst of something that moves HEAD about.
-pub(crate) fn is_underway(git: &Path) -> bool {
-    const SIGNS: [&str; 6] =
-        ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_START", "rebase-merge", "rebase-apply"];
-    SIGNS.iter().any(|sign| is_there(git, sign))
-}
-
-/// Returns true while a git writes the index or HEAD in the git directory `git`.
-pub(crate) fn is_locked(git: &Path) -> bool {
-    ["index.lock", "HEAD.lock"].iter().any(|lock| is_there(git, lock))
-}
-
-fn is_there(git: &Path, name: &str) -> bool {
-    std::fs::symlink_metadata(git.join(name)).is_ok()
 }

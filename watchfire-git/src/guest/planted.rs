@@ -49,7 +49,7 @@ const ADDRESSES: &[&str] =
     &["https://", "http://", "ssh://git@", "git@", "git://", "file:///", "/", "./", "../"];
 
 /// Sets aside the repositories below the root that were made or changed after `began` and could run something. Returns
-/// what to tell the person.
+/// remarks for the person.
 pub(super) fn set_aside(project: &Project, began: &Path) -> Result<Vec<String>> {
     let began = fs::symlink_metadata(began).during("reading when a session began")?;
     let since = (began.ctime(), began.ctime_nsec());
@@ -75,7 +75,7 @@ pub(super) fn set_aside(project: &Project, began: &Path) -> Result<Vec<String>> 
     Ok(told)
 }
 
-/// What lies below the root.
+/// The things below the root to look at.
 #[derive(Debug, Default)]
 struct Found {
     /// The parts that make a folder a repository: `.git`, or the `HEAD` of one without a checkout.
@@ -84,7 +84,7 @@ struct Found {
     tools: Vec<PathBuf>,
 }
 
-/// Returns what to tell of files that tools run by themselves, changed by either side.
+/// Returns a remark about changed files that tools run by themselves, if there are any.
 fn tell_tools(project: &Project, changed: &[PathBuf]) -> Option<String> {
     let names =
         changed.iter().take(TOLD).map(|path| path.strip_prefix(&project.root).unwrap_or(path).display());

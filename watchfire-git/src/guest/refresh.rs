@@ -70,8 +70,8 @@ fn wanted(base: &State, ours: &State, theirs: &State) -> State {
     wanted
 }
 
-/// Sets the references of the copies to those of `wanted`. All of them are packed, and loose ones with another value
-/// go.
+/// Gives the copies the references of `wanted`, all of them packed, and removes loose ones that differ. Returns false if
+/// the guest's git is at work.
 fn put_references(guest: &Guest, wanted: &State, theirs: &State) -> Result<bool> {
     let top = guest.top();
     let Some(_lock) = Lock::take(&top, &[], "packed-refs")? else { return Ok(false) };
@@ -104,9 +104,8 @@ fn remove_loose(top: &Path, name: &str, id: Oid) -> Result<bool> {
 /// Brings the person's staging into the guest's index. What the guest staged itself stays, unless `anew`.
 fn put_index(guest: &Guest, ours: &[u8], anew: bool) -> Result<bool> {
     let top = guest.top();
-    let (path, written) = (top.join("index"), guest.root.join("index-ours"));
-    files::replace(&written, ours)?;
-    let (base, person) = (guest.base_index()?, IndexFile::read(&written)?);
+    let path = top.join("index");
+    let (base, person) = (guest.base_index()?, IndexFile::from_bytes(ours)?);
     let theirs = IndexFile::read(&path).ok().filter(|_| !anew);
     // A stash that could not be applied whole leaves nothing else to tell it by.
     if person.has_conflicts() || theirs.as_ref().is_some_and(IndexFile::has_conflicts) {
@@ -119,6 +118,8 @@ fn put_index(guest: &Guest, ours: &[u8], anew: bool) -> Result<bool> {
     let bytes = match (&theirs, merged) {
         (Some(theirs), Some(merged)) if same(&merged, theirs.entries()) => return Ok(true),
         (_, Some(merged)) if !same(&merged, person.entries()) => person.with(merged).to_bytes(),
+        // A repository without an index has no file to copy.
+        _ if ours.is_empty() => person.to_bytes(),
         _ => ours.to_vec(),
     };
     // Taken after the guest's index was read: if that has changed since, the next exchange looks again.

@@ -46,6 +46,17 @@ impl IndexFile {
         Ok(Self { content, written: Some((seconds(&stat), nanoseconds(&stat))) })
     }
 
+    /// Reads an index that is in memory. No bytes are an index without entries, as a repository without a commit has it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        Ok(Self { content: index_format::read(bytes)?, written: None })
+    }
+
     /// Makes an index of `entries`, which are sorted by path.
     pub(crate) fn of(entries: Vec<Entry>) -> Self {
         Self { content: Content { entries, ..Content::default() }, written: None }

@@ -29,7 +29,7 @@ use crate::repository::project::{Project, hex};
 /// Upper bound for a small file of git's, in bytes. git writes no longer ones there.
 const SMALL: u64 = 1 << 20;
 /// Folders of the repository that are the agent's own, or that the agent must not see.
-pub(crate) const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
+const OWN: &[&str] = &["refs", "logs", "objects", "watchfire"];
 
 /// Folder in which git puts the repositories of submodules.
 const MODULES: &str = "admin/modules";
@@ -133,13 +133,9 @@ impl Private {
         let private = |name: &str, target: &Path, origin: &str| {
             Bind::new(self.root.join(name), target, RuleAccess::Write, format!("git: {origin}"))
         };
-        let live =
-            |path: &Path, target: &Path| Bind::new(path, target, RuleAccess::Read, "git: the repository");
         // A folder comes before what is shown inside it.
         let mut binds = vec![private("top", &real.top, "references and locks")];
-        let shown = subfolders(&self.root.join("top"))?.into_iter();
-        let shown = shown.filter(|name| !OWN.iter().any(|own| name == own)).map(|name| real.top.join(name));
-        binds.extend(shown.map(|path| live(&path, &path)));
+        binds.extend(shown(&self.root.join("top"), &real.top)?);
         binds.extend([
             private("admin", &project.admin(&self.key), "index and HEAD of the task"),
             private("objects", &real.objects, "new objects"),
@@ -266,11 +262,7 @@ impl Private {
             Ok(_) => set_modules_aside(project, &self.key, &modules)?,
         }
         reached("private: about to go");
-        // Renamed first, so that a kill leaves no half copies under the key. `sweep` removes the rest.
-        let trash = folder(project).join(files::unique("trash"));
-        fs::rename(&self.root, &trash)
-            .map_err(|e| Error::io("removing private copies", e).with_path(&self.root))?;
-        files::remove_tree(&trash).map_err(|e| Error::io("removing private copies", e).with_path(&trash))
+        remove(project, &self.root)
     }
 
     /// Moves in the submodule repositories that earlier copies left.
@@ -303,6 +295,25 @@ fn kept_modules(project: &Project, key: &WorkspaceKey) -> PathBuf {
 
 fn move_to(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|e| Error::io("moving repositories of submodules", e).with_path(from))
+}
+
+/// Removes the copies in `root`.
+pub(crate) fn remove(project: &Project, root: &Path) -> Result<()> {
+    // Renamed first, so that a kill leaves no half copies under the name. `sweep` removes the rest.
+    let trash = folder(project).join(files::unique("trash"));
+    fs::rename(root, &trash).map_err(|e| Error::io("removing private copies", e).with_path(root))?;
+    files::remove_tree(&trash).map_err(|e| Error::io("removing private copies", e).with_path(&trash))
+}
+
+/// Returns binds that show the other parts of the git directory `real` inside its copy `top`.
+pub(crate) fn shown(top: &Path, real: &Path) -> Result<Vec<Bind>> {
+    let shown = subfolders(top)?.into_iter().filter(|name| !OWN.iter().any(|own| name == own));
+    Ok(shown.map(|name| real.join(name)).map(|path| live(&path, &path)).collect())
+}
+
+/// Returns a bind that shows a part of the repository as it is.
+pub(crate) fn live(path: &Path, target: &Path) -> Bind {
+    Bind::new(path, target, RuleAccess::Read, "git: the repository")
 }
 
 /// Removes copies that a killed process was making or removing.

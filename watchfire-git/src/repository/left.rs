@@ -208,6 +208,13 @@ pub(crate) fn is_underway(admin: &Path) -> bool {
     UNDERWAY.iter().any(|name| admin.join(name).symlink_metadata().is_ok())
 }
 
+/// Returns true while git moves HEAD or files about in the git directory `git`: until then, neither says what anybody
+/// wants. Messages and other notes, which [`is_underway`] counts too, stay after an operation that was broken off.
+pub(crate) fn is_moving(git: &Path) -> bool {
+    const SIGNS: &[&str] = &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_START"];
+    SIGNS.iter().chain(REBASE).any(|sign| git.join(sign).symlink_metadata().is_ok())
+}
+
 /// Returns true if git has a rebase under way in the administration `admin`. HEAD is then on its way, and the
 /// branch still has all commits.
 pub(crate) fn is_rebasing(admin: &Path) -> bool {

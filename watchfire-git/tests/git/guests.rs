@@ -476,7 +476,149 @@ async fn an_index_in_another_form_is_told() {
     );
 }
 
-/// What either side does next.
+#[tokio::test]
+async fn the_first_commit_of_a_repository_may_be_a_guests() {
+    let repo = Repo::empty();
+    let guest = Guest::enter(&repo).await;
+    assert_eq!(guest.exchange().await, [""; 0]);
+    let made = guest.commit("first", "first");
+    assert_eq!(guest.exchange().await, [""; 0]);
+    assert_eq!((head(&repo), status(&repo).as_str()), (made, ""));
+    repo.write("second", "second");
+    let made = repo.commit("second");
+    guest.exchange().await;
+    assert_eq!(guest.git(&["rev-parse", "HEAD"]).trim(), made);
+    assert_eq!(guest.leave().await, [""; 0]);
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn a_detached_head_is_shared() {
+    let repo = Repo::new();
+    repo.git(["switch", "-q", "--detach"]);
+    let guest = Guest::enter(&repo).await;
+    let made = guest.commit("on", "on");
+    assert_eq!(guest.exchange().await, [""; 0]);
+    assert_eq!((head(&repo), status(&repo).as_str()), (made, ""));
+    guest.git(&["switch", "-q", "main"]);
+    guest.exchange().await;
+    assert_eq!(repo.git(["symbolic-ref", "HEAD"]).trim(), "refs/heads/main");
+    guest.git(&["switch", "-q", "--detach", "HEAD"]);
+    guest.exchange().await;
+    assert_eq!(repo.git(["rev-parse", "--symbolic-full-name", "HEAD"]).trim(), "HEAD");
+    assert_eq!(guest.leave().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn branches_in_use_elsewhere_stay_where_they_are() {
+    let repo = Repo::new();
+    repo.git(["branch", "other"]);
+    repo.git(["worktree", "add", "-q", repo.beside("wt").to_str().unwrap(), "other"]);
+    repo.git(["branch", "watchfire/0001"]);
+    let guest = Guest::enter(&repo).await;
+    let id = guest.commit("new", "new");
+    for name in ["other", "watchfire/0001", "-x"] {
+        let path = guest.top().join("refs/heads").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{id}\n")).unwrap();
+    }
+    let told = guest.exchange().await;
+    assert!(told.iter().any(|told| told.contains("checked out in")), "{told:?}");
+    assert_eq!(repo.git(["rev-parse", "main"]).trim(), id);
+    for name in ["other", "watchfire/0001"] {
+        assert_eq!(repo.git(["rev-parse", name]), repo.git(["rev-parse", "main~1"]), "{name}");
+    }
+    assert!(!repo.root.join(".git/refs/heads/-x").exists());
+    // Nor does HEAD go there.
+    for name in ["other", "watchfire/0001", "-x"] {
+        fs::write(guest.top().join("HEAD"), format!("ref: refs/heads/{name}\n")).unwrap();
+        let told = guest.exchange().await;
+        assert!(told.iter().any(|told| told.contains("another branch")), "{name}: {told:?}");
+        assert_eq!(repo.git(["symbolic-ref", "HEAD"]).trim(), "refs/heads/main", "{name}");
+        assert_eq!(guest.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/main", "{name}");
+    }
+    assert_eq!(status(&repo), "");
+}
+
+/// An exchange takes it out of the copies. It must not be gone with them.
+#[tokio::test]
+async fn what_is_not_sound_is_set_aside_at_the_end() {
+    let repo = Repo::new();
+    let guest = Guest::enter(&repo).await;
+    let tree = guest.git(&["write-tree"]);
+    let text = format!(
+        "tree {}\nauthor A <a@b> 0 +0000\ncommitter A <a@b> 0 +0000\n\nno such tree\n",
+        "7".repeat(40)
+    );
+    fs::write(repo.root.join("commit"), &text).unwrap();
+    let odd = guest.git(&["hash-object", "-w", "--literally", "-t", "commit", "commit"]);
+    fs::write(guest.top().join("refs/heads/odd"), &odd).unwrap();
+    let told = guest.exchange().await;
+    assert!(told.iter().any(|told| told.contains("refs/heads/odd")), "{tree}: {told:?}");
+    let told = guest.leave().await;
+    assert!(told.iter().any(|told| told.contains("is kept in")), "{told:?}");
+    let aside = repo.root.join(".git/watchfire/private/aside/chat-1/objects");
+    assert!(aside.join(&odd[..2]).join(odd[2..].trim()).exists());
+}
+
+#[tokio::test]
+async fn what_is_left_is_listed() {
+    let repo = Repo::new();
+    let guest = Guest::enter(&repo).await;
+    guest.commit("new", "new");
+    guest.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    guest.leave().await;
+    let rescued = repo.workspace().rescued().await.unwrap();
+    assert!(matches!(&rescued[..], [one] if one.name.contains("left/chat/")), "{rescued:?}");
+    repo.workspace().restore(&rescued[0].name, "again").await.unwrap();
+    assert_eq!(repo.git(["show", "again:new"]), "new");
+}
+
+#[tokio::test]
+async fn commits_in_a_worktree_of_a_guest_are_kept() {
+    let repo = Repo::new();
+    let guest = Guest::enter(&repo).await;
+    guest.git(&["worktree", "add", "-q", "--detach", "wt"]);
+    let wt = repo.root.join("wt");
+    // As its sandbox shows it.
+    let admin = guest.top().join("worktrees/wt");
+    fs::write(wt.join(".git"), format!("gitdir: {}\n", admin.display())).unwrap();
+    fs::write(wt.join("inner"), "inner").unwrap();
+    let inside = |args: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(args).current_dir(&wt);
+        command.env("GIT_OBJECT_DIRECTORY", guest.top().join("../objects"));
+        command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", repo.root.join(".git/objects"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    inside(&["add", "inner"]);
+    inside(&["commit", "-qm", "inner"]);
+    let made = inside(&["rev-parse", "HEAD"]).trim().to_owned();
+    guest.leave().await;
+    assert_eq!(repo.git(["rev-parse", &guest.left(&made)]).trim(), made);
+}
+
+/// A disk that is full for a moment, for one: the session is over, and its copies are still there.
+#[tokio::test]
+async fn an_end_that_failed_is_made_up_for() {
+    let repo = Repo::new();
+    let guest = Guest::enter(&repo).await;
+    guest.exchange().await;
+    let made = guest.commit("new", "new");
+    let (private, away) = (repo.root.join(".git/watchfire/private"), repo.beside("objects"));
+    fs::rename(guest.copies().join("objects"), &away).unwrap();
+    std::os::unix::net::UnixListener::bind(guest.copies().join("objects")).unwrap();
+    guest.workspace.leave(&guest.session).await.unwrap_err();
+    fs::remove_file(guest.copies().join("objects")).unwrap();
+    fs::rename(&away, guest.copies().join("objects")).unwrap();
+    repo.workspace().recover().await.unwrap();
+    assert_eq!(head(&repo), made);
+    assert!(!guest.copies().exists() && private.exists());
+}
+
+/// One thing that either side does.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Write(u8, u8),

@@ -10,7 +10,7 @@ use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{NoticeCode, RunOptions};
 use crate::workspace::Exchanged;
 
-/// Pause between two exchanges. A change shall be on the other side within a second.
+/// Pause between two exchanges: a change is on the other side within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Requests a chat in the root, with a repository of its own if its sandbox can show one.
