@@ -9,11 +9,11 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::error::During;
 use crate::merge::tools;
 use crate::names;
+use crate::objects::tree;
+use crate::objects::tree_edit;
 use crate::repository::agent_ref;
 use crate::repository::project::{Project, oid, tip};
 use crate::repository::record::Record;
-use crate::repository::tree;
-use crate::repository::tree_edit;
 use crate::worktree::capture::Work;
 
 /// A request for a difference, with its limits.

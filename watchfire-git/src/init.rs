@@ -17,12 +17,12 @@ use crate::files;
 use crate::identity;
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
+use crate::objects::commit::signs;
+use crate::objects::tree::{self, FILE, Node};
+use crate::objects::tree_edit::{self, Edits};
 use crate::options::GitOptions;
-use crate::repository::commit::signs;
 use crate::repository::index_lock::IndexLock;
 use crate::repository::project::commit;
-use crate::repository::tree::{self, FILE, Node};
-use crate::repository::tree_edit::{self, Edits};
 use crate::worktree::ignore::Ignore;
 
 /// The line that is added to `.gitignore`.

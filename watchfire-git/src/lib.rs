@@ -26,6 +26,7 @@ mod index;
 pub mod init;
 mod merge;
 mod names;
+mod objects;
 mod options;
 mod parts;
 mod private;

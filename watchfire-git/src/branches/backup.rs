@@ -14,11 +14,11 @@ use crate::error::During;
 use crate::files;
 use crate::identity;
 use crate::names;
+use crate::objects::tree::{self, FILE, Node};
+use crate::objects::tree_edit::{self, Edits};
+use crate::objects::tree_path;
 use crate::options::GitOptions;
 use crate::repository::project::{Project, commit, move_ref, tip};
-use crate::repository::tree::{self, FILE, Node};
-use crate::repository::tree_edit::{self, Edits};
-use crate::repository::tree_path;
 
 /// Folders of `.watchfire/` that are left out. The work of agents has branches. Secrets do not belong in a
 /// repository that is pushed.

@@ -10,10 +10,10 @@ use crate::branches::distance::distances;
 use crate::error::During;
 use crate::files;
 use crate::names;
+use crate::objects::tree::{self, SUBMODULE};
+use crate::objects::tree_diff;
 use crate::repository::project::{Project, commit, tip};
 use crate::repository::record::Record;
-use crate::repository::tree::{self, SUBMODULE};
-use crate::repository::tree_diff;
 
 /// Returns all branches and folders of agents, sorted by branch.
 pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {

@@ -9,6 +9,7 @@ use crate::error::During;
 use crate::files;
 use crate::index::file::IndexFile;
 use crate::names;
+use crate::objects::tree;
 use crate::repository::admin::{self, Owner};
 use crate::repository::agent_head;
 use crate::repository::agent_ref;
@@ -17,7 +18,6 @@ use crate::repository::new_pack;
 use crate::repository::ownership::{self, Ownership};
 use crate::repository::project::Project;
 use crate::repository::record::Record;
-use crate::repository::tree;
 use crate::worktree::ready;
 use crate::worktree::remove;
 

@@ -12,12 +12,12 @@ use crate::guest::state::{Head, State, is_carried};
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
 use crate::names;
+use crate::objects::tree_diff;
 use crate::publish::user_checkout;
 use crate::repository::index_lock::IndexLock;
 use crate::repository::left;
 use crate::repository::project::{Project, delete_ref, move_ref};
 use crate::repository::reach;
-use crate::repository::tree_diff;
 
 /// Reason for which something stays as the person has it.
 pub(super) const OUTSIDE: &str = "it was moved outside meanwhile";

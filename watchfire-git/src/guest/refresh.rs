@@ -17,10 +17,11 @@ use crate::guest::copies::Guest;
 use crate::guest::state::{State, is_carried};
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
+use crate::objects::id::hex;
 use crate::private::agent_refs::to_packed;
 use crate::private::copies::{STASH, small};
 use crate::repository::index_lock::IndexLock;
-use crate::repository::project::{Project, hex};
+use crate::repository::project::Project;
 
 /// Brings the copies up to what the person has. Returns false if the guest's git is at work at this moment.
 pub(crate) fn refresh(project: &Project, guest: &Guest, base: &State, theirs: &State) -> Result<bool> {
@@ -218,7 +219,7 @@ fn failed(top: &Path, error: Errno) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repository::tree::{FILE, Node};
+    use crate::objects::tree::{FILE, Node};
 
     fn index(entries: &[(&str, u8)]) -> IndexFile {
         let node = |n: u8| Node { mode: FILE, id: Oid::from_bytes(&[n; 20]).unwrap() };

@@ -8,8 +8,9 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::files;
 use crate::guest::copies::Guest;
+use crate::objects::id::hex;
 use crate::private::copies::{STASH, unreadable};
-use crate::repository::project::{Project, hex};
+use crate::repository::project::Project;
 
 /// Upper bound for the log of a stash, in bytes.
 const LOG: u64 = 1 << 20;

@@ -10,10 +10,11 @@ use watchfire_core::Result;
 
 use crate::error::broken;
 use crate::files;
+use crate::objects::id::hex;
 use crate::private::agent_refs;
 use crate::private::copies::small;
 use crate::repository::left::References;
-use crate::repository::project::{Project, hex};
+use crate::repository::project::Project;
 
 /// Upper bound for the folders of references that are looked at.
 const MOST: usize = 20_000;

@@ -10,9 +10,9 @@ use watchfire_core::model::RepoPath;
 use crate::error::During;
 use crate::guest::carry::{HEAD, Moved};
 use crate::guest::state::State;
+use crate::objects::tree::{Node, SUBMODULE};
+use crate::objects::tree_diff;
 use crate::private::transfer::Transfer;
-use crate::repository::tree::{Node, SUBMODULE};
-use crate::repository::tree_diff;
 
 /// Submodules that new commits add, by the reference that brings them.
 pub(super) type Submodules = BTreeMap<String, RepoPath>;

@@ -11,9 +11,9 @@ use watchfire_core::sandbox::{Rule, RuleAccess};
 use crate::files;
 use crate::index::file::IndexFile;
 use crate::merge::guard;
+use crate::objects::tree::SUBMODULE;
+use crate::objects::tree_path::is_read_by_git;
 use crate::repository::project::Project;
-use crate::repository::tree::SUBMODULE;
-use crate::repository::tree_path::is_read_by_git;
 
 /// Upper bound for an attributes file, in bytes.
 const LARGEST: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use rustix::fs::{FileType, Stat};
 
-use crate::repository::tree::{EXECUTABLE, FILE, LINK, Node};
+use crate::objects::tree::{EXECUTABLE, FILE, LINK, Node};
 
 /// The flag of an entry that has extended flags.
 pub(crate) const EXTENDED: u16 = 0x4000;

@@ -16,7 +16,7 @@ use crate::index::entry::{Entry, Stamp};
 use crate::index::format::{self as index_format, Content};
 use crate::index::hidden::Hidden;
 use crate::index::trees::Trees;
-use crate::repository::tree::{Node, join};
+use crate::objects::tree::{Node, join};
 
 /// Upper bound for an index, in bytes: more than an index of five million files has.
 const LARGEST: u64 = 512 << 20;

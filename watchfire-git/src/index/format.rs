@@ -15,7 +15,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::error::broken;
 use crate::index::entry::{EXTENDED, Entry, Stamp};
 use crate::index::trees::Trees;
-use crate::repository::tree::Node;
+use crate::objects::tree::Node;
 
 const MAGIC: &[u8; 4] = b"DIRC";
 /// Length of a hash in bytes.

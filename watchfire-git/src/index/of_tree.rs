@@ -6,7 +6,7 @@ use watchfire_core::Result;
 
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
-use crate::repository::tree::{self, Node};
+use crate::objects::tree::{self, Node};
 
 /// Files as they were written: path, git's node, and the state of the file.
 pub(crate) type Written = Vec<(Vec<u8>, Node, Option<Stat>)>;

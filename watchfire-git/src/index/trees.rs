@@ -5,7 +5,7 @@ use git2::{Oid, Repository, Tree};
 use watchfire_core::Result;
 
 use crate::error::During;
-use crate::repository::tree::{MAX_DEPTH, Node, check_depth};
+use crate::objects::tree::{MAX_DEPTH, Node, check_depth};
 
 /// The cache: the folders in the order of the file, each followed by the folders in it.
 #[derive(Clone, Debug, Eq, PartialEq)]

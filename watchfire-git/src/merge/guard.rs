@@ -10,9 +10,9 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::error::During;
 use crate::merge::places::Places;
 use crate::merge::tools;
-use crate::repository::tree::{LINK, Node, SUBMODULE};
-use crate::repository::tree_diff::{self, Change};
-use crate::repository::tree_path::is_read_by_git;
+use crate::objects::tree::{LINK, Node, SUBMODULE};
+use crate::objects::tree_diff::{self, Change};
+use crate::objects::tree_path::is_read_by_git;
 
 /// Drivers of the attribute `merge` that are part of git and run no program.
 const BUILT_IN: [&[u8]; 3] = [b"merge=binary", b"merge=text", b"merge=union"];

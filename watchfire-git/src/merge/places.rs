@@ -4,8 +4,8 @@ use git2::{Oid, Repository};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
-use crate::repository::tree::{self, LINK};
-use crate::repository::tree_path::plain;
+use crate::objects::tree::{self, LINK};
+use crate::objects::tree_path::plain;
 use crate::worktree::wildmatch::Pattern;
 
 /// Upper bound for the links that are followed on the way to one place.

@@ -11,8 +11,8 @@ use watchfire_core::Result;
 
 use crate::error::During;
 use crate::merge::trees::{Driver, Merged, driver};
-use crate::repository::tree::{self, Node};
-use crate::repository::tree_diff;
+use crate::objects::tree::{self, Node};
+use crate::objects::tree_diff;
 use crate::worktree::attributes::Attributes;
 
 /// Merges three trees, the base first, of which `own` is the merge without renames. Returns `None` after a conflict.

@@ -1,7 +1,7 @@
 //! Files that tools other than git run by themselves: at the next build, test, shell, editor or agent
 //! session.
 
-use crate::repository::tree_path::plain;
+use crate::objects::tree_path::plain;
 
 /// Names of files, at any depth. In lower case, as the names that they are compared with.
 const FILES: &[&str] = &[

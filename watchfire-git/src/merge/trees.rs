@@ -8,8 +8,8 @@ use git2::{FileFavor, Oid, Repository};
 use watchfire_core::Result;
 
 use crate::error::During;
-use crate::repository::text::is_binary;
-use crate::repository::tree::{FOLDER, Node, check_depth, join, level};
+use crate::objects::text::is_binary;
+use crate::objects::tree::{FOLDER, Node, check_depth, join, level};
 use crate::worktree::attributes::{Attributes, Value};
 
 /// Size in bytes above which a file is not merged line by line.

@@ -12,9 +12,10 @@ use watchfire_core::Result;
 
 use crate::error::{During, broken};
 use crate::files;
+use crate::objects::id::hex;
 use crate::private::copies::{small, unreadable};
 use crate::repository::left::References;
-use crate::repository::project::{Project, hex};
+use crate::repository::project::Project;
 
 /// Upper bound for a file of packed references, in bytes. The largest projects have smaller files.
 const LARGEST: u64 = 256 << 20;

@@ -21,10 +21,11 @@ use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files;
 use crate::names;
+use crate::objects::id::hex;
 use crate::private::agent_refs;
 use crate::repository::left;
 use crate::repository::left::References;
-use crate::repository::project::{Project, hex};
+use crate::repository::project::Project;
 
 /// Upper bound for a small file of git's, in bytes. git writes no longer ones there.
 const SMALL: u64 = 1 << 20;

@@ -16,14 +16,14 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::error::{During, broken};
 use crate::failpoint::reached;
 use crate::files;
+use crate::objects::commit_object;
+use crate::objects::tag_object;
+use crate::objects::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
+use crate::objects::tree_path::{check_path, is_read_by_git};
+use crate::objects::verify::{LARGEST, TOO_LARGE, check_link};
 use crate::private::copies::unreadable;
-use crate::repository::commit_object;
 use crate::repository::new_pack::NewPack;
 use crate::repository::project::Project;
-use crate::repository::tag_object;
-use crate::repository::tree::{EXECUTABLE, FILE, FOLDER, LINK, MAX_DEPTH, Node, SUBMODULE};
-use crate::repository::tree_path::{check_path, is_read_by_git};
-use crate::repository::verify::{LARGEST, TOO_LARGE, check_link};
 
 /// Time after which an import gives up. Checking a million objects takes a few minutes.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);

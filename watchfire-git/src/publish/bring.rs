@@ -20,11 +20,11 @@ use crate::error::{During, broken};
 use crate::failpoint::{failing, reached};
 use crate::files::{self, unique};
 use crate::index::entry::Entry;
+use crate::objects::tree::{EXECUTABLE, Node, SUBMODULE};
+use crate::objects::tree_diff::Change;
 use crate::parts::in_parts;
 use crate::publish::swap;
 use crate::publish::view::{Brought, Disk, View};
-use crate::repository::tree::{EXECUTABLE, Node, SUBMODULE};
-use crate::repository::tree_diff::Change;
 use crate::worktree::materialize::write_file;
 
 /// The changes that are on their way to one checkout.

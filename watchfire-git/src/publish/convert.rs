@@ -18,9 +18,9 @@ use crate::error::During;
 use crate::files;
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
+use crate::objects::tree::Node;
 use crate::publish::user_checkout::Checkout;
 use crate::repository::project::Project;
-use crate::repository::tree::Node;
 use crate::worktree::attributes::ATTRIBUTES;
 
 /// Time limit: long enough for a filter that fetches large files.

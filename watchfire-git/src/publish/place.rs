@@ -15,10 +15,10 @@ use crate::error::During;
 use crate::failpoint::{failing, reached};
 use crate::files::{self, unique};
 use crate::index::file::IndexFile;
+use crate::objects::tree_diff::Change;
 use crate::publish::bring::Bringing;
 use crate::publish::user_checkout::Checkout;
 use crate::publish::view::View;
-use crate::repository::tree_diff::Change;
 
 /// Maximum time for which a publication waits for a git command of the person.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -28,6 +28,9 @@ use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
 use crate::names;
+use crate::objects::tree;
+use crate::objects::tree_diff::{self, Change};
+use crate::objects::tree_path::check_path;
 use crate::publish::bring::Bringing;
 use crate::publish::place::Place;
 use crate::publish::user_checkout::{self, Checkout};
@@ -36,9 +39,6 @@ use crate::repository::queue;
 use crate::repository::reach;
 use crate::repository::record::{Queued, Record};
 use crate::repository::ref_lock;
-use crate::repository::tree;
-use crate::repository::tree_diff::{self, Change};
-use crate::repository::tree_path::check_path;
 
 /// The note of a publication that is under way.
 #[derive(Clone, Debug, Deserialize, Serialize)]

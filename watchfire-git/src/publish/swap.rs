@@ -15,7 +15,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::failpoint::{failing, reached};
 use crate::files;
 use crate::index::entry::mode_of;
-use crate::repository::tree::LINK;
+use crate::objects::tree::LINK;
 
 /// Puts the file `new` in the place of `at`, which should be in the state `old`. Afterwards `new` is the
 /// displaced file. Returns false if a person has changed `at`, which then stays.

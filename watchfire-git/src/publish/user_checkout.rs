@@ -20,6 +20,8 @@ use watchfire_core::{Error, Result};
 use crate::files;
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
+use crate::objects::tree::Node;
+use crate::objects::tree_diff::Change;
 use crate::publish::bring::Bringing;
 use crate::publish::convert::{self, Conversion};
 use crate::publish::swap;
@@ -27,8 +29,6 @@ use crate::publish::view::{Brought, Disk, View, hash};
 use crate::repository::admin::{self, Owner};
 use crate::repository::ownership;
 use crate::repository::project::Project;
-use crate::repository::tree::Node;
-use crate::repository::tree_diff::Change;
 
 /// Prefix of files that are about to replace another file.
 const NEW: &str = ".wf-new-";

@@ -16,10 +16,10 @@ use crate::error::During;
 use crate::files;
 use crate::index::entry::{Entry, mode_of};
 use crate::index::file::IndexFile;
+use crate::objects::tree::{LINK, Node, SUBMODULE};
+use crate::objects::tree_diff::Change;
 use crate::publish::convert::{self, Conversion};
 use crate::publish::user_checkout::Checkout;
-use crate::repository::tree::{LINK, Node, SUBMODULE};
-use crate::repository::tree_diff::Change;
 use crate::worktree::attributes::{Attributes, Value};
 
 /// A person's checkout, with the changes that are to be brought to it.
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
         let mut pending = vec![path.to_vec()];
         while let Some(folder) = pending.pop() {
             for (name, at) in files::entries(&self.at(&folder))? {
-                let path = crate::repository::tree::join(&folder, name.as_encoded_bytes());
+                let path = crate::objects::tree::join(&folder, name.as_encoded_bytes());
                 if fs::symlink_metadata(&at).is_ok_and(|metadata| metadata.is_dir()) {
                     pending.push(path);
                 } else if self.changes.get(path.as_slice()).is_none_or(|change| change.new.is_some()) {
@@ -234,7 +234,7 @@ impl<'a> View<'a> {
         let Some(node) = change.new.filter(|_| self.crlf) else { return Ok(Conversion::None) };
         // git converts no binary file, so the content decides.
         let blob = self.repo.find_blob(node.id).during("reading a file")?;
-        let is_text = !crate::repository::text::is_binary(blob.content());
+        let is_text = !crate::objects::text::is_binary(blob.content());
         Ok(if is_text { Conversion::BuiltIn } else { Conversion::None })
     }
 

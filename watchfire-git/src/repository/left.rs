@@ -15,10 +15,11 @@ use crate::failpoint::reached;
 use crate::files;
 use crate::identity;
 use crate::names;
+use crate::objects::id::hex;
+use crate::objects::tree_edit;
+use crate::objects::verify;
 use crate::repository::agent_ref;
-use crate::repository::project::{Project, hex};
-use crate::repository::tree_edit;
-use crate::repository::verify;
+use crate::repository::project::Project;
 
 /// References by their full names.
 pub(crate) type References = BTreeMap<String, Oid>;

@@ -1,11 +1,8 @@
-//! The repository itself: objects, references, records and administration. Nothing here reads the content of
-//! a checkout.
+//! The repository itself: references, records, locks and administration. Nothing here reads the content of a checkout.
 
 pub(crate) mod admin;
 pub(crate) mod agent_head;
 pub(crate) mod agent_ref;
-pub(crate) mod commit;
-pub(crate) mod commit_object;
 pub(crate) mod index_lock;
 pub(crate) mod left;
 pub(crate) mod new_blobs;
@@ -17,10 +14,3 @@ pub(crate) mod reach;
 pub(crate) mod record;
 pub(crate) mod ref_lock;
 pub(crate) mod special;
-pub(crate) mod tag_object;
-pub(crate) mod text;
-pub(crate) mod tree;
-pub(crate) mod tree_diff;
-pub(crate) mod tree_edit;
-pub(crate) mod tree_path;
-pub(crate) mod verify;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::files;
-use crate::repository::tree::join;
+use crate::objects::tree::join;
 use crate::worktree::wildmatch::PathPattern;
 
 /// Name of the files in which a project gives attributes.

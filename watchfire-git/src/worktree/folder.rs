@@ -19,10 +19,10 @@ use crate::error::During;
 use crate::index::entry::{Entry, mode_of};
 use crate::index::file::IndexFile;
 use crate::index::hidden::Hidden;
+use crate::objects::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
+use crate::objects::tree_edit::Edits;
+use crate::objects::verify::LARGEST;
 use crate::repository::new_blobs::NewBlobs;
-use crate::repository::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
-use crate::repository::tree_edit::Edits;
-use crate::repository::verify::LARGEST;
 use crate::worktree::ignore::{Ignore, Level};
 
 /// Upper bound for a file that is read at once, in bytes.
@@ -261,7 +261,7 @@ impl Walk<'_> {
             }
             Ok(Content::Stored(id))
         };
-        if mode == crate::repository::tree::LINK {
+        if mode == crate::objects::tree::LINK {
             let link =
                 found(readlinkat(fd, name, Vec::new())).map_err(|e| failed("reading a link", path, e))?;
             return link.map_or(Ok(Content::Gone), |link| store(link.into_bytes()));

@@ -17,10 +17,10 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::index::of_tree::Written;
+use crate::objects::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
+use crate::objects::tree_path::check_path;
 use crate::parts::in_parts;
 use crate::repository::project::Project;
-use crate::repository::tree::{EXECUTABLE, LINK, Node, SUBMODULE, flatten};
-use crate::repository::tree_path::check_path;
 
 /// Apparent age of new files in agents' folders. Most builds of git compare times by the second. `git add`
 /// would store every file anew that is as young as its index, and an agent's git would need a copy of each.
@@ -165,7 +165,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repo = git2::Repository::init_bare(dir.path()).unwrap();
         let id = repo.blob(b"x").unwrap();
-        for mode in [crate::repository::tree::FILE, LINK] {
+        for mode in [crate::objects::tree::FILE, LINK] {
             let at = dir.path().join(mode.to_string());
             let at = at.as_os_str().as_bytes();
             let write = |path| write_file(&repo, CWD, at, Node { mode, id }, path, SETTLED);

@@ -23,11 +23,11 @@ use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
 use crate::index::of_tree;
 use crate::names;
+use crate::objects::tree::{self, SUBMODULE, join};
+use crate::objects::tree_diff;
+use crate::objects::tree_path;
 use crate::parts::in_parts;
 use crate::repository::project::{Project, tip};
-use crate::repository::tree::{self, SUBMODULE, join};
-use crate::repository::tree_diff;
-use crate::repository::tree_path;
 use crate::worktree::materialize::{self, split};
 
 /// Number of folders from which on several threads look at them.
@@ -285,7 +285,7 @@ mod tests {
     fn who_stops_waiting_stops_it_and_nothing_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let repo = Repository::init(dir.path()).unwrap();
-        let empty = repo.find_tree(crate::repository::tree_edit::empty(&repo).unwrap()).unwrap();
+        let empty = repo.find_tree(crate::objects::tree_edit::empty(&repo).unwrap()).unwrap();
         let blob = repo.blob(b"content").unwrap();
         let with_file = TreeUpdateBuilder::new()
             .upsert("folder/file", blob, git2::FileMode::Blob)

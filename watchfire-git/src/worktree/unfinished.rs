@@ -8,13 +8,14 @@ use watchfire_core::workspace::WorkspaceKey;
 use crate::error::During;
 use crate::files;
 use crate::index::file::IndexFile;
+use crate::objects::id::hex;
+use crate::objects::text::is_binary;
+use crate::objects::tree::{self, Node};
+use crate::objects::tree_diff;
 use crate::private::copies::Private;
 use crate::repository::left;
-use crate::repository::project::{Project, hex};
+use crate::repository::project::Project;
 use crate::repository::record::Unfinished;
-use crate::repository::text::is_binary;
-use crate::repository::tree::{self, Node};
-use crate::repository::tree_diff;
 
 /// Upper bound for a note of git's, in bytes.
 const NOTE: u64 = 64 << 10;

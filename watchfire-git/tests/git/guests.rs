@@ -306,13 +306,19 @@ async fn a_submodule_is_refused() {
     assert!(!canary.exists());
 }
 
-#[tokio::test]
-async fn repositories_that_could_run_something_are_set_aside() {
-    let repo = Repo::new();
+/// A repository of the person's inside the root, with a command in its configuration.
+fn vendored(repo: &Repo) -> PathBuf {
     let own = repo.root.join("vendored");
     fs::create_dir(&own).unwrap();
     crate::support::git(&own, ["init", "-q"]);
-    crate::support::git(&own, ["config", "core.fsmonitor", "true"]);
+    crate::support::git(&own, ["config", "core.fsmonitor", "false"]);
+    own
+}
+
+#[tokio::test]
+async fn repositories_that_could_run_something_are_set_aside() {
+    let repo = Repo::new();
+    let own = vendored(&repo);
     let guest = Guest::enter(&repo).await;
     let init = |name: &str, args: &[&str]| {
         let folder = repo.root.join(name);
@@ -362,10 +368,7 @@ async fn files_that_tools_run_are_named_at_the_end() {
 #[tokio::test]
 async fn an_older_repository_of_the_persons_stays() {
     let repo = Repo::new();
-    let own = repo.root.join("vendored");
-    fs::create_dir(&own).unwrap();
-    crate::support::git(&own, ["init", "-q"]);
-    crate::support::git(&own, ["config", "core.fsmonitor", "false"]);
+    let own = vendored(&repo);
     let guest = Guest::enter(&repo).await;
     fs::write(own.join("file"), "x").unwrap();
     crate::support::git(&own, ["add", "file"]);

@@ -4,7 +4,7 @@ use git2::{Oid, Repository, Tree};
 use watchfire_core::Result;
 
 use crate::error::During;
-use crate::repository::tree::{Node, check_depth, join};
+use crate::objects::tree::{Node, check_depth, join};
 
 /// A path that differs between two trees.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -8,9 +8,9 @@ use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
-use crate::repository::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
-use crate::repository::tree_diff::{self, Change};
-use crate::repository::tree_path::{check_path, is_read_by_git, plain};
+use crate::objects::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
+use crate::objects::tree_diff::{self, Change};
+use crate::objects::tree_path::{check_path, is_read_by_git, plain};
 
 /// Upper bound for the size of a file or another object of an agent, in bytes. Objects are held in memory.
 pub(crate) const LARGEST: usize = 512 << 20;

@@ -2,8 +2,8 @@
 
 use git2::Oid;
 
-use crate::repository::commit_object::is_person;
-use crate::repository::project::hex;
+use crate::objects::commit_object::is_person;
+use crate::objects::id::hex;
 
 /// Returns the commit that a tag names, if the tag is what git writes and names a commit.
 pub(crate) fn read(content: &[u8]) -> Option<Oid> {

@@ -6,7 +6,7 @@ use git2::{Oid, Repository};
 use watchfire_core::Result;
 
 use crate::error::During;
-use crate::repository::tree::{FOLDER, Node, check_depth};
+use crate::objects::tree::{FOLDER, Node, check_depth};
 
 /// The new node of each path, or `None` to remove it.
 pub(crate) type Edits = BTreeMap<Vec<u8>, Option<Node>>;

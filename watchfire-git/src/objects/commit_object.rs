@@ -2,7 +2,7 @@
 
 use git2::Oid;
 
-use crate::repository::project::hex;
+use crate::objects::id::hex;
 
 /// Returns the tree and the parents of a commit, or `None` if git would not write it so.
 pub(crate) fn read(content: &[u8]) -> Option<(Oid, Vec<Oid>)> {
