@@ -16,6 +16,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("a_chat_and_its_person_share_the_work", no_sandbox(), a_chat_and_its_person_share_the_work),
+        trial("the_person_is_told_at_the_end", no_sandbox(), the_person_is_told_at_the_end),
         trial("nothing_runs_that_a_chat_planted", no_sandbox(), nothing_runs_that_a_chat_planted),
         trial(
             "a_chat_does_not_change_what_is_protected",
@@ -58,6 +59,29 @@ hang";
         newest() == "last" && !left()
     });
     world.git(&root, &["fsck"]);
+}
+
+/// The screen is the agent's until it ends. Then the person reads what was not carried over, and where it is.
+fn the_person_is_told_at_the_end() {
+    let (world, root) = world("done\nexit 0");
+    let script =
+        "run git init -q sub; git -C sub -c user.name=x -c user.email=x@y commit -q --allow-empty -m x
+run git add sub; git commit -qm both; echo x > Makefile
+exit 0";
+    fs::write(root.join("script"), script).unwrap();
+    let path = root.join("script");
+    let variables = [("WATCHFIRE_SCRIPT", path.to_str().unwrap())];
+    let chat = OnTerminal::start(&world, &root, &["chat", "--agent", "scripted"], &variables);
+    let (painted, code) = chat.end();
+    assert_eq!(code, Some(0), "{painted}");
+    for part in [
+        "! refs/heads/main of the chat is not taken over (a chat cannot add the submodule sub",
+        "refs/watchfire/left/chat/",
+        "on their own: Makefile",
+    ] {
+        assert!(painted.contains(part), "{part}: {painted}");
+    }
+    assert!(painted.ends_with("chat ended\r\n"), "{painted}");
 }
 
 /// Every place where git takes commands from, written by a chat; then what a person's day consists of, while it runs and

@@ -6,7 +6,8 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use watchfire_core::model::BackendName;
-use watchfire_core::orchestrator::ChatRequest;
+use watchfire_core::orchestrator::{ChatRequest, LogStream, Seen};
+use watchfire_core::schedule::{Change, Notice};
 use watchfire_core::session::{AttachRequest, Session};
 use watchfire_core::{Error, ErrorKind};
 
@@ -16,7 +17,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::serving::serve;
-use crate::{compose, terminal};
+use crate::{compose, terminal, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -47,8 +48,12 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     let orchestrator = compose::orchestrator(&home).await?.start().await?;
     // Before an agent is started: from here on a signal ends the agent before us.
     let interrupts = Interrupts::listen()?;
+    let mut noticing = None;
     let ended: Result<()> = async {
         let project = orchestrator.open(&root).await?;
+        let opened = project.subscribe(None).await?.snapshot.opened;
+        let changes = project.subscribe(Some(opened)).await?.changes;
+        noticing = Some(tokio::spawn(notices(changes)));
         let _serving = serve(&home, &project);
         let session = project.chat(request).await?;
         // Only now: while the project is opened, Ctrl+C is still a signal.
@@ -61,9 +66,29 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     }
     .await;
     orchestrator.shutdown().await;
+    // Not before: the screen was the agent's, and the last of its work is carried over at the end.
+    if let Some(noticing) = noticing {
+        for notice in noticing.await.unwrap_or_default() {
+            let about = notice.task.map(|task| format!("#{task} ")).unwrap_or_default();
+            context.out.line(text::line(&format!("! {about}{}", notice.message)));
+        }
+    }
     ended?;
     context.out.line("chat ended");
     Ok(Exit::Good)
+}
+
+/// Returns all notices for the person, once the project is closed.
+async fn notices(mut changes: LogStream) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    while let Some(seen) = changes.next().await {
+        if let Seen::Record(record) = seen
+            && let Change::Notice(notice) = record.change
+        {
+            notices.push(notice);
+        }
+    }
+    notices
 }
 
 /// Passes keys to the agent and its output to the person's terminal, until either side ends the chat.
