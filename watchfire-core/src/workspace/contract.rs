@@ -84,8 +84,8 @@ pub trait Workspace: Debug + Send + Sync + 'static {
         Ok(Exchanged::default())
     }
 
-    /// Carries over what a session in the root did last, and removes what it had. Called when nothing of it runs any
-    /// more, also after a crash. May be repeated.
+    /// Carries over the last work of a session in the root, and removes its copies. Called when nothing of the session
+    /// runs any more, also after a crash. May be repeated.
     ///
     /// # Errors
     /// Errors of the disk. The session's work is still there then.

@@ -90,7 +90,7 @@ impl Opened {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Exchanged {
-    /// What was not carried over, why, and where it is kept.
+    /// Remarks for the person about work that was not carried over, with the reason and its place.
     pub told: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::repository::project::Project;
 /// Upper bound for the folders of references that are looked at.
 const MOST: usize = 20_000;
 
-/// What HEAD names.
+/// The target of HEAD.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Head {
     /// A branch, by its full name. It may have no commit yet.
@@ -56,7 +56,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Reads the person's repository. What is only ours is left out.
+    /// Reads the person's repository, without references that are only ours.
     pub(crate) fn of_person(project: &Project) -> Result<Self> {
         let mut state = Self::read(&project.git)?;
         state.refs.retain(|name, _| !is_ours(name) && name != crate::private::copies::STASH);
@@ -116,8 +116,8 @@ impl State {
     }
 }
 
-/// Returns true for references that an exchange carries over: branches, tags and notes. What was fetched is not
-/// among them: the guest could name anything as the branch of a remote.
+/// Returns true for references that an exchange carries over: branches, tags and notes. Branches of remotes stay out,
+/// because the guest could give any commit that name.
 pub(crate) fn is_carried(name: &str) -> bool {
     let prefixes = ["refs/heads/", "refs/tags/", "refs/notes/"];
     prefixes.iter().any(|prefix| name.starts_with(prefix)) && !is_agents(name)
