@@ -7,6 +7,7 @@ mod conformance;
 mod diff;
 mod formats;
 mod guards;
+mod guest_histories;
 mod guests;
 mod half_way;
 mod histories;
