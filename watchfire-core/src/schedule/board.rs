@@ -43,7 +43,7 @@ impl Card {
 
 impl Card {
     /// Returns true if the file claims that the task is done successfully.
-    fn claims_success(&self) -> bool {
+    pub(super) fn claims_success(&self) -> bool {
         self.status == TaskStatus::Done && self.success
     }
 }

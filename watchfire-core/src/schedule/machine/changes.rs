@@ -3,7 +3,7 @@
 use crate::model::{Attempt, Timestamp};
 use crate::schedule::{
     Accept, Change, Command, Ending, Life, LifeId, LifeState, Run, RunEnd, RunId, RunOptions, Schedule, Step,
-    Subject,
+    StopReason, Subject,
 };
 
 impl Schedule {
@@ -146,9 +146,13 @@ impl Schedule {
             }
         }
         let stops_runs = ending.is_merge_failure() && self.limits.stop_on_merge_failure;
+        // A claim that is not merged stays in the record of the task and keeps its dependants waiting. Of one that was
+        // withdrawn nothing is in the file: a later `done` is the person's own.
+        let is_withdrawn = matches!(ending, Ending::Stopped { by: StopReason::Withdrawn });
+        let is_unclaimed = |task| self.card(task).is_some_and(|card| !card.claims_success());
+        let is_settled = ending.is_integrated() || is_withdrawn && subject.task().is_some_and(is_unclaimed);
         self.change(id, |life| {
-            // A claim that is not merged stays in the record of the task and keeps its dependants waiting.
-            life.claimed &= !ending.is_integrated();
+            life.claimed &= !is_settled;
             life.state = LifeState::Ended { how: ending };
         });
         // From the ledger, after the change: the effect needs the ending.

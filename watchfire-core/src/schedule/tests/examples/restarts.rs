@@ -47,6 +47,24 @@ fn a_claim_that_a_person_took_back_releases_once_the_task_is_finished() {
     assert_eq!(world.at_work(), [2]);
 }
 
+/// The merge was requested while the file said done, which no board has seen.
+#[test]
+fn a_claim_that_was_withdrawn_releases_once_the_task_is_finished() {
+    for boards in [0, 1] {
+        let mut world = world(one_by_one(), [card(1, &[]), card(2, &[1])]);
+        world.ask(Request::Merge { task: n(1), target: "main".into(), accept: Accept::default() }).unwrap();
+        world.board();
+        world.drain();
+        assert_eq!(world.replayed.tasks[&n(1)].ending, Some(Ending::Stopped { by: StopReason::Withdrawn }));
+        (0..boards).for_each(|_| world.board());
+        let file = world.files.get_mut(&n(1)).unwrap();
+        (file.status, file.success) = (TaskStatus::Done, true);
+        world.board();
+        world.run(Scope::All);
+        assert_eq!(world.at_work(), [2], "{boards}");
+    }
+}
+
 #[test]
 fn a_task_marked_done_while_its_agent_works_goes_to_the_merge() {
     let mut world = world(one_by_one(), [card(1, &[])]);
