@@ -120,6 +120,27 @@ fn widths_of_graphemes_are_redrawn_for_any_receiver() {
     }
 }
 
+/// Each line brings its own looks, and leaves none to the next.
+#[test]
+fn a_line_stands_alone() {
+    let size = Size::new(30, 4);
+    let mut terminal = Emulator::new(size);
+    terminal.process(
+        "\x1b[1;38;5;208mbold\x1b[m and \x1b[4:3;58:2::9:8:7mcurly\x1b[m\r\n\x1b[48;2;1;2;3m  漢字  \r\n\x1b]8;;https://x.invalid\x1b\\link\x1b]8;;\x1b\\\x1b[m plain"
+            .as_bytes(),
+    );
+    let shown = terminal.snapshot();
+    let lines: Vec<_> = shown.lines.iter().map(|line| diff::line(line)).collect();
+    assert_eq!(lines[3], "");
+    let mut other = Emulator::new(size);
+    // In another order, so that nothing can come from the line before.
+    for (row, line) in lines.iter().enumerate().rev() {
+        other.process(format!("\x1b[{}H{line}", row + 1).as_bytes());
+    }
+    assert_eq!(other.snapshot().lines, shown.lines);
+    assert!(!lines.concat().contains(['\n', '\r']));
+}
+
 #[test]
 fn what_moved_and_what_stayed_is_not_painted_again() {
     let size = Size::new(120, 40);

@@ -101,6 +101,27 @@ pub fn repaint(from: &Snapshot, to: &Snapshot) -> String {
     out
 }
 
+/// Returns a line with its looks and links as ANSI, without moves of the cursor: for lists of lines. What follows has the default
+/// looks.
+#[must_use]
+pub fn line(line: &Line) -> String {
+    let mut out = String::with_capacity(line.text().len());
+    let (mut style, mut link) = (Style::default(), 0);
+    for (run, text) in line.runs() {
+        if run.link != link {
+            link = run.link;
+            write_link(line.hyperlink(run), &mut out);
+        }
+        if run.style != style {
+            style = run.style;
+            write_style(style, &mut out);
+        }
+        out.push_str(text);
+    }
+    end(style, link, &mut out);
+    out
+}
+
 /// Turns `old` into `new` in a row, counted from 1.
 fn repaint_line(row: isize, old: &Line, new: &Line, out: &mut String) {
     // Terminals disagree on the width of graphemes. A row that is written whole cannot keep what such a one left.
@@ -186,6 +207,11 @@ fn paint_columns(row: isize, line: &Line, range: Range<usize>, out: &mut String)
         let skipped = range.start.saturating_sub(col) / width;
         out.extend(text.chars().skip(skipped).take((range.end - col.max(range.start)).div_ceil(width)));
     }
+    end(style, link, out);
+}
+
+/// Ends looks and link.
+fn end(style: Style, link: u16, out: &mut String) {
     if link != 0 {
         write_link(None, out);
     }
