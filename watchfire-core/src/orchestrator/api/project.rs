@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 use super::orchestrator::LastHandle;
 use super::{ChatRequest, MergeOptions, Run, RunRequest, Snapshot, Subscription, TaskInfo};
 use crate::journal::Cursor;
-use crate::model::{Mode, ProjectId, SessionId, TaskNumber, TaskStatus};
+use crate::model::{Mode, ProjectId, SessionId, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
-    self, Accepted, CommandId, Ending, Life, LifeId, LifeState, Request, ResumeTarget, RunId, RunOptions,
-    Schedule, Scope, StopReason,
+    self, Accepted, CommandId, Ending, Ledger, Life, LifeId, LifeState, Request, ResumeTarget, RunId,
+    RunOptions, Schedule, Scope, StopReason,
 };
 use crate::session::Session;
 use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
@@ -82,10 +82,23 @@ impl ProjectHandle {
     /// Those of the store.
     pub async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskInfo>> {
         let list = self.0.store.list(query).await?;
-        self.read(move |schedule| {
-            list.tasks.into_iter().map(|task| TaskInfo::of(task.value, schedule)).collect()
-        })
-        .await
+        self.infos(list.tasks.into_iter().map(|task| task.value).collect()).await
+    }
+
+    /// Returns these tasks, each with its state.
+    ///
+    /// # Errors
+    /// `target_off` once the orchestrator has shut down.
+    pub async fn infos(&self, tasks: Vec<Task>) -> Result<Vec<TaskInfo>> {
+        self.read(move |schedule| tasks.into_iter().map(|task| TaskInfo::of(task, schedule)).collect()).await
+    }
+
+    /// Returns what is under way, the last that ended, and the latest life of every task.
+    ///
+    /// # Errors
+    /// `target_off` once the orchestrator has shut down.
+    pub async fn ledger(&self) -> Result<Ledger> {
+        self.read(|schedule| schedule.ledger().clone()).await
     }
 
     /// Returns a life, running or ended, however long ago.
@@ -131,9 +144,7 @@ impl ProjectHandle {
         self.0.inner.reports.send(Message::Subscribe { project, since, reply });
         let subscribed = subscribed.await.map_err(|_| shut_down())??;
         // Read after the subscription: the tasks may be newer than its cursor, never older.
-        let infos = self
-            .read(move |schedule| tasks.into_iter().map(|task| TaskInfo::of(task, schedule)).collect())
-            .await?;
+        let infos = self.infos(tasks).await?;
         let snapshot = Snapshot::new(
             self.0.id.clone(),
             (subscribed.cursor, subscribed.opened),
