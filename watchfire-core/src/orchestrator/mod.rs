@@ -36,4 +36,6 @@ pub use api::{
     OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, Subscriptions, TaskInfo,
 };
 pub use compose::SandboxRecord;
-pub use shared::{Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, Spent, SpentRecord};
+pub use shared::{
+    Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, SessionOutcome, Spent, SpentRecord,
+};

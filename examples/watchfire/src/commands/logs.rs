@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{SessionLog, Spent};
+use watchfire_core::orchestrator::{SessionLog, SessionOutcome, Spent};
 use watchfire_core::session::{Asciicast, AsciicastVersion, Recording};
 use watchfire_core::{Error, ErrorKind};
 
@@ -220,6 +220,7 @@ fn about(log: &SessionLog) -> Value {
         "sandbox": text::line(&log.sandbox),
         "started_at": log.started_at,
         "ended_at": log.ended_at(),
+        "outcome": log.outcome().map(SessionOutcome::as_str),
         "exit": log.spent.as_ref().and_then(|record| record.exit.as_deref()),
         "spent": spent(log),
     })
@@ -237,7 +238,8 @@ fn header(log: &SessionLog) -> Vec<String> {
     ];
     lines.extend(log.started_at.as_ref().map(|at| format!("started {}", at.local())));
     let exit = log.spent.as_ref().and_then(|record| record.exit.as_deref()).unwrap_or_default();
-    lines.extend(log.ended_at().map(|at| text::line(&format!("ended {}: {exit}", at.local()))));
+    let outcome = log.outcome().map_or("", SessionOutcome::as_str);
+    lines.extend(log.ended_at().map(|at| text::line(&format!("{outcome} {}, {exit}", at.local()))));
     lines.extend(Some(spent(log)).filter(|spent| !spent.is_nothing()).map(|spent| format!("spent: {spent}")));
     lines
 }
@@ -255,10 +257,12 @@ fn list(out: Out, logs: &[SessionLog]) -> String {
         let spent = spent(log);
         let _ = writeln!(
             lines,
-            "{}  {}  {}  {}{}",
+            "{}  {}  {}  {}  {}{}",
             text::pad(&what, 6),
             text::pad(&text::line(&log.agent), 12),
             text::pad(&log.started_at.as_ref().map(ToString::to_string).unwrap_or_default(), 24),
+            // What has no end yet runs, or was lost with its orchestrator.
+            text::pad(log.outcome().map_or("", SessionOutcome::as_str), 11),
             out.style.dim(&text::line(&log.name())),
             if spent.is_nothing() { String::new() } else { format!("  {spent}") },
         );

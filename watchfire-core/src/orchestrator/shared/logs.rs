@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Spent, SpentRecord};
+use super::{SessionOutcome, Spent, SpentRecord};
 use crate::backend::{Backend, Message, Source, Status};
 use crate::clock::Clock;
 use crate::files::{open_untrusted, read_untrusted, remove_tree};
@@ -131,6 +131,17 @@ impl SessionLog {
     #[must_use]
     pub fn ended_at(&self) -> Option<&Timestamp> {
         self.spent.as_ref().filter(|record| record.exit.is_some())?.at.as_ref()
+    }
+
+    /// Returns how the agent's work ended. A session whose end was not recorded was interrupted, or still runs.
+    #[must_use]
+    pub fn outcome(&self) -> Option<SessionOutcome> {
+        let record = self.spent.as_ref()?;
+        record.outcome.or_else(|| match record.exit.as_deref()? {
+            // Of an older version.
+            "exit code 0" => Some(SessionOutcome::Completed),
+            _ => Some(SessionOutcome::Failed),
+        })
     }
 
     /// Returns the output of the agent as plain text, at most `limit` bytes, and true if there is more.

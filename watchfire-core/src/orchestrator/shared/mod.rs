@@ -28,7 +28,7 @@ pub(crate) use project::{ProjectShared, Site};
 pub use proposal::Proposal;
 pub(crate) use reports::{BoardRead, Control, Message, Opening, Reports, SubscribeReply};
 pub(crate) use spending::Spending;
-pub use spent::{Spent, SpentRecord};
+pub use spent::{SessionOutcome, Spent, SpentRecord};
 pub(crate) use supervise::{caught, supervise};
 
 /// Runs blocking work on a thread for such work.

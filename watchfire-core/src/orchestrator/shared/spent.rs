@@ -9,6 +9,7 @@ use crate::backend::Usage;
 use crate::files::{read_untrusted, replace};
 use crate::model::{BackendName, Dollars, TaskNumber, Timestamp};
 use crate::schedule::RunId;
+use crate::session::{Cause, Ended, Exit};
 use crate::{Error, ErrorKind, Result};
 
 /// The tokens of one or more sessions, as far as their providers counted them, and their cost.
@@ -54,6 +55,45 @@ pub struct SpentRecord {
     /// orchestrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<String>,
+    /// How its agent's work ended. Absent as `exit` is, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<SessionOutcome>,
+}
+
+/// How an agent's work ended, as far as its session knows. Whether the work was merged says its task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum SessionOutcome {
+    /// The agent said that it had finished, or ended successfully in a session that asks for no such word.
+    Completed,
+    /// The agent said that it had failed, ended with an error, or took too long.
+    Failed,
+    /// It was stopped, or lost.
+    Interrupted,
+}
+
+impl SessionOutcome {
+    pub(crate) fn of(ended: &Ended) -> Self {
+        match (ended.cause, &ended.claim) {
+            (_, Some(claim)) if claim.success => Self::Completed,
+            (_, Some(_)) | (Cause::TimedOut, _) => Self::Failed,
+            (Cause::Stopped(_), _) => Self::Interrupted,
+            _ if ended.exit.success() => Self::Completed,
+            _ if ended.exit == Exit::Unknown => Self::Interrupted,
+            _ => Self::Failed,
+        }
+    }
+
+    /// Returns its word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 const SUFFIX: &str = "spent.json";
@@ -132,6 +172,7 @@ impl SpentRecord {
             spent: Spent::default(),
             known: None,
             exit: None,
+            outcome: None,
         }
     }
 

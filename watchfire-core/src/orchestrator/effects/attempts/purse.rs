@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::Backend;
 use crate::model::{BackendName, BudgetSettings, Dollars, TaskNumber, UnknownSpending};
-use crate::orchestrator::shared::{ProjectShared, Spent, SpentRecord};
+use crate::orchestrator::shared::{ProjectShared, SessionOutcome, Spent, SpentRecord};
 use crate::schedule::{Life, NoticeCode, Subject};
-use crate::session::{Counted, Meter};
+use crate::session::{Counted, Ended, Meter};
 use crate::{Error, ErrorKind, Result};
 
 /// Part of a budget, in percent, from which the person is warned.
@@ -58,9 +58,10 @@ impl Purse {
     ///
     /// # Errors
     /// Those of the disk.
-    pub(in crate::orchestrator::effects) fn close(&self, counted: Counted, exit: String) -> Result<()> {
+    pub(in crate::orchestrator::effects) fn close(&self, counted: Counted, ended: &Ended) -> Result<()> {
         let mut state = self.state();
-        state.record.exit = Some(exit);
+        state.record.exit = Some(ended.exit.to_string());
+        state.record.outcome = Some(SessionOutcome::of(ended));
         state.closed = true;
         // Some agents tell all they spent only now.
         today(&self.shared, Some((&state.record.log, counted.known)));

@@ -20,7 +20,7 @@ use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
 use crate::schedule::NoticeCode;
 use crate::session::{
-    Completion, Deadline, Ended, Hosted, LogFile, Meter, Reach, RefusalReporter, Session, SessionDirectory,
+    Completion, Deadline, Hosted, LogFile, Meter, Reach, RefusalReporter, Session, SessionDirectory,
     SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
 };
 use crate::store::Fence;
@@ -198,7 +198,7 @@ impl Started {
         let _ = (&mut self.recording).await;
         // The session that the vendor really opened, which may not be the one that we chose.
         Arc::make_mut(&mut self.context).vendor_session = self.session.vendor_session();
-        let Ended { refused, exit, .. } = self.session.ended().await;
+        let last = self.session.ended().await;
         let imported = files::import_memory(&*shared.store, &self.directory, self.fence).await;
         reached(|| "memory imported");
         let shared = Arc::clone(shared);
@@ -217,9 +217,9 @@ impl Started {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
                 check("keeping the transcript", kept);
             }
-            let ended = (self.guard.report(), self.guard.denials(), refused);
+            let ended = (self.guard.report(), self.guard.denials(), last.refused.clone());
             self.record.end(&shared, ended);
-            check("keeping what was spent", self.purse.close(self.session.counted(), exit.to_string()));
+            check("keeping what was spent", self.purse.close(self.session.counted(), &last));
             // Before the home is removed: the backend may carry renewed credentials back from it.
             check("the agent's own clean-up", self.backend.clean_up(&self.context));
             check("removing the session's folders", self.directory.remove());
