@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod convert;
+mod daemon_file;
 mod error;
 mod server;
 mod socket;
@@ -27,6 +28,25 @@ pub mod proto {
     tonic::include_proto!("watchfire.observe.v1");
 }
 
+/// The messages of the daemon, and both sides of its services.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    reason = "generated"
+)]
+pub mod daemon_proto {
+    tonic::include_proto!("watchfire");
+}
+
+/// The descriptors of all services, as an encoded `google.protobuf.FileDescriptorSet`.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watchfire.bin"));
+
 /// The messages of questions between the person and agents, and both sides of their service.
 #[allow(
     missing_docs,
@@ -44,6 +64,7 @@ pub mod talk_proto {
 }
 
 pub use convert::{delivery_json, event_json, session_json, watch_json};
+pub use daemon_file::DaemonFile;
 pub use error::{ApiError, status};
 pub use server::Server;
-pub use socket::{connect, listen, sockets};
+pub use socket::{connect, daemon_socket, listen, listen_as_daemon, sockets};

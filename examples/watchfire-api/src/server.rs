@@ -64,11 +64,23 @@ impl Server {
         tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(KEEP_ALIVE))
             .max_concurrent_streams(AT_ONCE)
-            .add_service(ObserveServiceServer::new(self.clone()))
-            .add_service(TalkServiceServer::new(self))
+            .add_service(self.observe_service())
+            .add_service(self.talk_service())
             .serve_with_incoming_shutdown(connections, stop)
             .await
             .map_err(io::Error::other)
+    }
+
+    /// Returns the service that watches sessions, for a server with other services.
+    #[must_use]
+    pub fn observe_service(&self) -> ObserveServiceServer<Self> {
+        ObserveServiceServer::new(self.clone())
+    }
+
+    /// Returns the service of questions, for a server with other services.
+    #[must_use]
+    pub fn talk_service(&self) -> TalkServiceServer<Self> {
+        TalkServiceServer::new(self.clone())
     }
 
     /// Returns all sessions of all projects that run, and if `ended` is set those that were.

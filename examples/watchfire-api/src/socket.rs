@@ -11,6 +11,7 @@ use watchfire_core::model::ProjectId;
 /// Name of the folder in the home. No agent can reach the home.
 const FOLDER: &str = "api";
 const ENDING: &str = "sock";
+const DAEMON: &str = "daemon.sock";
 
 /// Makes the socket of a project. The caller has the project open, so a socket that is there was left by a program that
 /// has ended. It takes connections of our own user only.
@@ -18,15 +19,32 @@ const ENDING: &str = "sock";
 /// # Errors
 /// Those of the disk.
 pub fn listen(home: &Path, project: &ProjectId) -> io::Result<UnixListener> {
+    listen_as(home, &format!("{project}.{ENDING}"))
+}
+
+/// Makes the socket of the daemon, which is for all projects. The caller holds the daemon's lock.
+///
+/// # Errors
+/// Those of the disk.
+pub fn listen_as_daemon(home: &Path) -> io::Result<UnixListener> {
+    listen_as(home, DAEMON)
+}
+
+/// Returns the path of the daemon's socket.
+#[must_use]
+pub fn daemon_socket(home: &Path) -> PathBuf {
+    home.join(FOLDER).join(DAEMON)
+}
+
+fn listen_as(home: &Path, name: &str) -> io::Result<UnixListener> {
     let folder = home.join(FOLDER);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    let name = format!("{project}.{ENDING}");
-    let path = folder.join(&name);
+    let path = folder.join(name);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let (short, _folder) = short(&folder, &name)?;
+    let (short, _folder) = short(&folder, name)?;
     let listener = UnixListener::bind(short)?;
     // The folder keeps others out in the moment before this.
     fs::set_permissions(&path, Permissions::from_mode(0o600))?;

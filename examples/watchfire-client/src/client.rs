@@ -19,7 +19,7 @@ use watchfire_core::observe::{Candidate, DeliveryState, RuntimeState, Target, Wa
 use crate::follow::FollowAll;
 
 /// Upper bound for an answer: a list of many thousand sessions.
-const LARGEST: usize = 64 << 20;
+pub(crate) const LARGEST: usize = 64 << 20;
 /// Time limit for a program to take a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -66,6 +66,13 @@ impl Service<Uri> for Connector {
     }
 }
 
+/// Connects to a socket.
+pub(crate) async fn channel(socket: &Path) -> Result<Channel, tonic::transport::Error> {
+    // The name is part of every request and means nothing on a socket.
+    let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
+    endpoint.connect_with_connector(Connector(socket.to_owned())).await
+}
+
 impl Client {
     /// Connects to all programs that run with this home. `here` is the project at hand, which targets that name a task
     /// alone are about.
@@ -76,11 +83,9 @@ impl Client {
         let failed = |error: std::io::Error| ApiError::new("io", format!("looking for sockets: {error}"));
         let (mut servers, mut channels) = (Vec::new(), Vec::new());
         for socket in sockets(home).map_err(failed)? {
-            // The name is part of every request and means nothing on a socket.
             let project = socket.file_stem().map(|name| name.to_string_lossy().into_owned());
-            let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
             // Nobody listens on the socket of a program that was killed.
-            if let Ok(channel) = endpoint.connect_with_connector(Connector(socket)).await {
+            if let Ok(channel) = channel(&socket).await {
                 channels.push((project.unwrap_or_default(), channel.clone()));
                 servers.push(ObserveServiceClient::new(channel).max_decoding_message_size(LARGEST));
             }
@@ -262,9 +267,10 @@ impl Client {
         self.servers.len()
     }
 
-    /// Returns the index of the server of a project.
+    /// Returns the index of the server of a project. The daemon has all that no other program has.
     pub(crate) fn serving(&self, project: &ProjectId) -> Option<usize> {
-        self.channels.iter().position(|(of, _)| of == project.as_str())
+        let of = |name: &str| self.channels.iter().position(|(of, _)| of == name);
+        of(project.as_str()).or_else(|| of("daemon"))
     }
 
     pub(crate) fn channel(&self, at: usize) -> Channel {

@@ -1,14 +1,19 @@
 //! Finds the programs of a Watchfire home that run agents, and talks to them.
 //!
 //! Each open project of a home has a socket. A [`Client`] speaks to all of them as to one: sessions are listed over all, and a
-//! target is looked for in all.
+//! target is looked for in all. [`Daemon`] is the one program that has all projects open, where it runs.
 
 #![forbid(unsafe_code)]
 
 mod client;
+mod daemon;
 mod follow;
 mod talk;
 
 pub use client::{Client, SendOptions};
+pub use daemon::{Daemon, raw_channel};
 pub use follow::FollowAll;
-pub use watchfire_api::{ApiError, delivery_json, event_json, proto, session_json, talk_proto, watch_json};
+pub use watchfire_api::{
+    ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json, talk_proto,
+    watch_json,
+};

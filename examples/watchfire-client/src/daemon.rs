@@ -1,0 +1,134 @@
+//! The daemon of a home: found, or started.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tonic::transport::Channel;
+use watchfire_api::ApiError;
+use watchfire_api::daemon_proto::agent_service_client::AgentServiceClient;
+use watchfire_api::daemon_proto::branch_service_client::BranchServiceClient;
+use watchfire_api::daemon_proto::daemon_service_client::DaemonServiceClient;
+use watchfire_api::daemon_proto::log_service_client::LogServiceClient;
+use watchfire_api::daemon_proto::project_service_client::ProjectServiceClient;
+use watchfire_api::daemon_proto::settings_service_client::SettingsServiceClient;
+use watchfire_api::daemon_proto::task_service_client::TaskServiceClient;
+use watchfire_api::daemon_socket;
+
+use crate::client::{LARGEST, channel};
+
+/// Time that a daemon has to start.
+const START: Duration = Duration::from_secs(20);
+/// Pause between two tries to reach one that starts.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// A connection to the daemon of a home, over its socket. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Daemon(Channel);
+
+impl Daemon {
+    /// Connects to the daemon of the home at `home`.
+    ///
+    /// # Errors
+    /// `app_not_running` if none runs.
+    pub async fn connect(home: &Path) -> Result<Self, ApiError> {
+        let channel = channel(&daemon_socket(home)).await.map_err(|_| {
+            ApiError::new("app_not_running", "no daemon runs for this home")
+                .with_hint("watchfire daemon start starts it")
+        })?;
+        let daemon = Self(channel);
+        // A socket that takes connections may belong to one that is ending.
+        daemon.service().ping(()).await?;
+        Ok(daemon)
+    }
+
+    /// Connects to the daemon of the home at `home`, or starts it by `command`, which has to lead to a program that stays.
+    ///
+    /// # Errors
+    /// `app_not_running` if it does not start, with what it said.
+    pub async fn find_or_start(home: &Path, mut command: Command) -> Result<Self, ApiError> {
+        if let Ok(daemon) = Self::connect(home).await {
+            return Ok(daemon);
+        }
+        let failed = |why: String| {
+            ApiError::new("app_not_running", format!("the daemon did not start: {why}"))
+                .with_hint(format!("its log is {}", home.join("daemon.log").display()))
+        };
+        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut child = started.map_err(|error| failed(error.to_string()))?;
+        let deadline = tokio::time::Instant::now() + START;
+        loop {
+            // Another client may have started one at the same time: ours ends then, and theirs is as good.
+            if let Ok(daemon) = Self::connect(home).await {
+                return Ok(daemon);
+            }
+            let ended = child.try_wait().ok().flatten().filter(|status| !status.success());
+            if tokio::time::Instant::now() >= deadline {
+                return Err(failed(ended.map_or("it does not answer".to_owned(), |it| it.to_string())));
+            }
+            if let Some(status) = ended
+                && !is_starting(home).await
+            {
+                return Err(failed(status.to_string()));
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Returns the service of the daemon itself.
+    #[must_use]
+    pub fn service(&self) -> DaemonServiceClient<Channel> {
+        DaemonServiceClient::new(self.0.clone())
+    }
+
+    /// Returns the service of projects.
+    #[must_use]
+    pub fn projects(&self) -> ProjectServiceClient<Channel> {
+        ProjectServiceClient::new(self.0.clone())
+    }
+
+    /// Returns the service of tasks.
+    #[must_use]
+    pub fn tasks(&self) -> TaskServiceClient<Channel> {
+        TaskServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    /// Returns the service of agents.
+    #[must_use]
+    pub fn agents(&self) -> AgentServiceClient<Channel> {
+        AgentServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    /// Returns the service of branches.
+    #[must_use]
+    pub fn branches(&self) -> BranchServiceClient<Channel> {
+        BranchServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    /// Returns the service of logs.
+    #[must_use]
+    pub fn logs(&self) -> LogServiceClient<Channel> {
+        LogServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    /// Returns the service of settings.
+    #[must_use]
+    pub fn settings(&self) -> SettingsServiceClient<Channel> {
+        SettingsServiceClient::new(self.0.clone())
+    }
+}
+
+/// Connects to the socket of the daemon of a home, for other clients of its API.
+///
+/// # Errors
+/// `app_not_running` if none runs.
+pub async fn raw_channel(home: &Path) -> Result<Channel, ApiError> {
+    Daemon::connect(home).await.map(|daemon| daemon.0)
+}
+
+/// Returns true if another program holds the daemon's lock, and may answer soon.
+async fn is_starting(home: &Path) -> bool {
+    let lock = home.join("daemon.lock");
+    let held = tokio::task::spawn_blocking(move || watchfire_core::files::FileLock::try_acquire(&lock)).await;
+    matches!(held, Ok(Ok(None)))
+}

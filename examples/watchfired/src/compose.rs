@@ -1,0 +1,34 @@
+//! Puts our crates together, as an embedder would.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use watchfire_core::Result;
+use watchfire_core::clock::SystemClock;
+use watchfire_core::orchestrator::{Orchestrator, OrchestratorBuilder};
+use watchfire_core::process::helper::Helper;
+use watchfire_core::store::{Home, YamlOptions};
+use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_sandbox::sandboxes_remembering;
+use watchfire_term::Emulator;
+
+// Linking the crate registers its agents.
+use watchfire_backends as _;
+
+/// Returns a builder for an orchestrator over git, the sandboxes of this machine, and the terminal emulator, in the home at `home`.
+///
+/// # Errors
+/// Those of the home.
+pub async fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
+    let options = YamlOptions::new("").with_watch(false);
+    let opened = Home::open_with(home, Arc::new(SystemClock), &options).await?;
+    // Unreadable settings allow no filters. Starting the orchestrator reports what is wrong with them.
+    let settings = opened.settings().await.unwrap_or_default();
+    let options = GitOptions::default().with_filters(settings.git.filters);
+    Ok(Orchestrator::builder()
+        .home(home)
+        // Results of tries are kept in the home, so that not every start tries all sandboxes again.
+        .sandboxes(sandboxes_remembering(Helper::current()?, &home.join("trials")))
+        .workspaces(move |root| Ok(Arc::new(GitWorkspace::open(root, options.clone())?)))
+        .terminals(|size| Box::new(Emulator::new(size))))
+}

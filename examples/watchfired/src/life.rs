@@ -1,0 +1,226 @@
+//! The life of the daemon: its lock, its sockets, its file, and its end.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::service::Routes;
+use tonic_web::GrpcWebLayer;
+use watchfire_api::daemon_proto::agent_service_server::AgentServiceServer;
+use watchfire_api::daemon_proto::branch_service_server::BranchServiceServer;
+use watchfire_api::daemon_proto::daemon_service_server::DaemonServiceServer;
+use watchfire_api::daemon_proto::log_service_server::LogServiceServer;
+use watchfire_api::daemon_proto::project_service_server::ProjectServiceServer;
+use watchfire_api::daemon_proto::settings_service_server::SettingsServiceServer;
+use watchfire_api::daemon_proto::task_service_server::TaskServiceServer;
+use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
+use watchfire_core::files::FileLock;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::identity::Guard;
+use crate::{Daemon, compose};
+
+/// Silence on a connection after which the other side is asked for a sign of life.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// Upper bound for the requests under way on one connection.
+const AT_ONCE: u32 = 256;
+/// Time that clients have to take the end of their streams.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How the daemon runs.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// The port. 0: a free one.
+    pub port: u16,
+    /// Origins of pages that may call, for example `http://localhost:8080`.
+    pub origins: Vec<String>,
+    /// End agents with the daemon, instead of leaving them at work for the next one.
+    pub end_agents: bool,
+}
+
+/// Runs the daemon of the home at `home`, until it is told to end by a signal or a call. `ready` is called once clients can
+/// connect.
+///
+/// # Errors
+/// `locked` if one runs already; errors of the home, the port and the socket.
+pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile)) -> Result<()> {
+    watchfire_core::files::make_private(home)?;
+    let lock = home.join("daemon.lock");
+    // Who can read it can hold it.
+    open_private(&lock)?;
+    // Before anything of another daemon is looked at or changed.
+    let Some(_lock) = FileLock::try_acquire(&lock)? else {
+        let mut error = Error::new(ErrorKind::Locked, "a daemon runs for this home already").with_path(home);
+        if let Ok(Some(other)) = DaemonFile::read(home) {
+            error = error.with("pid", other.pid);
+        }
+        return Err(error.with("hint", "watchfire daemon status"));
+    };
+    let hosted = cfg!(target_os = "linux");
+    let orchestrator =
+        compose::orchestrator(home).await?.automation(true).resume(true).hosted(hosted).start().await?;
+    let daemon = Daemon::new(orchestrator);
+    let failed = |error| Error::io("listening on the loopback interface", error).with("port", options.port);
+    let port =
+        TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port))).await.map_err(failed)?;
+    let address = port.local_addr().map_err(failed)?;
+    daemon.set_address(address);
+    let socket = watchfire_api::listen_as_daemon(home)
+        .map_err(|error| Error::io("listening on the socket", error).with_path(home))?;
+    // Before the first connection: a signal from here on ends it in order.
+    let mut signals = Signals::listen()?;
+    let file = DaemonFile::new(address, daemon.started().clone());
+    let serving =
+        tokio::spawn(serve(daemon.clone(), port, socket, file.token.clone(), options.origins.clone()));
+    file.write(home)?;
+    ready(&file);
+    tracing::info!(port = address.port(), pid = file.pid, "the daemon is ready");
+    let following = tokio::spawn(follow_home(daemon.clone()));
+    tokio::select! {
+        () = daemon.ended() => {}
+        () = signals.first() => daemon.end(),
+    }
+    tracing::info!("the daemon is ending");
+    following.abort();
+    // New clients do not find it any more.
+    DaemonFile::remove(home)?;
+    if tokio::time::timeout(FAREWELL, serving).await.is_err() {
+        tracing::warn!("clients did not close their streams in time");
+    }
+    let ending = async {
+        match options.end_agents || !hosted {
+            true => daemon.orchestrator().shutdown().await,
+            false => daemon.orchestrator().detach().await,
+        }
+    };
+    tokio::select! {
+        () = ending => {}
+        // What is not finished is found by the next start.
+        () = signals.first() => tracing::warn!("ended at once by a second signal"),
+    }
+    Ok(())
+}
+
+/// Opens the projects, and follows the index of the home from then on.
+async fn follow_home(daemon: Daemon) {
+    let mut changes = daemon.home().subscribe();
+    loop {
+        if let Err(error) = daemon.open_all().await {
+            tracing::warn!("the projects cannot be read: {}", error.report());
+        }
+        if changes.next().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Serves both listeners until the daemon ends.
+async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, token: String, origins: Vec<String>) {
+    let own = rustix::process::geteuid().as_raw();
+    let connections = UnixListenerStream::new(socket).filter(move |connection| {
+        let peer = connection.as_ref().ok().and_then(|it| it.peer_cred().ok());
+        peer.is_some_and(|peer| peer.uid() == own)
+    });
+    let number = port.local_addr().map_or(0, |address| address.port());
+    let on_socket = builder().add_routes(routes(&daemon)).serve_with_incoming_shutdown(connections, {
+        let daemon = daemon.clone();
+        async move { daemon.ended().await }
+    });
+    let on_port = builder()
+        // A browser speaks HTTP/1.1 to a port without TLS.
+        .accept_http1(true)
+        .layer(Guard::new(token, number, origins))
+        .layer(GrpcWebLayer::new())
+        .add_routes(routes(&daemon))
+        .serve_with_incoming_shutdown(TcpListenerStream::new(port), {
+            let daemon = daemon.clone();
+            async move { daemon.ended().await }
+        });
+    let (on_socket, on_port) = tokio::join!(on_socket, on_port);
+    for (place, ended) in [("socket", on_socket), ("port", on_port)] {
+        if let Err(error) = ended {
+            tracing::error!("the {place} is not served any more: {error}");
+        }
+    }
+}
+
+fn builder() -> tonic::transport::Server {
+    tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(KEEP_ALIVE))
+        .max_concurrent_streams(AT_ONCE)
+}
+
+/// Returns all services.
+fn routes(daemon: &Daemon) -> Routes {
+    let observing = daemon.clone();
+    let observing = Server::new(move || observing.projects());
+    let (health, healthy) = tonic_health::server::health_reporter();
+    drop(health);
+    let mut routes = Routes::builder();
+    routes
+        .add_service(ProjectServiceServer::new(daemon.clone()))
+        .add_service(TaskServiceServer::new(daemon.clone()))
+        .add_service(AgentServiceServer::new(daemon.clone()))
+        .add_service(BranchServiceServer::new(daemon.clone()))
+        .add_service(LogServiceServer::new(daemon.clone()))
+        .add_service(DaemonServiceServer::new(daemon.clone()))
+        .add_service(SettingsServiceServer::new(daemon.clone()))
+        .add_service(observing.observe_service())
+        .add_service(observing.talk_service())
+        .add_service(healthy);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1();
+    match reflection {
+        Ok(reflection) => drop(routes.add_service(reflection)),
+        Err(error) => tracing::error!("no reflection: {error}"),
+    }
+    routes.routes()
+}
+
+/// The signals that end the daemon.
+struct Signals(Vec<tokio::signal::unix::Signal>);
+
+impl Signals {
+    fn listen() -> Result<Self> {
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let failed = |error| Error::io("listening for signals", error);
+        Ok(Self(kinds.into_iter().map(signal).collect::<std::io::Result<_>>().map_err(failed)?))
+    }
+
+    /// Waits for the next of them.
+    async fn first(&mut self) {
+        std::future::poll_fn(|context| {
+            match self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        })
+        .await;
+    }
+}
+
+/// Opens the log of a daemon without a terminal. One that has grown large becomes `daemon.log.1`.
+pub(crate) fn open_log(home: &Path) -> Result<fs::File> {
+    const LARGEST: u64 = 4 << 20;
+    let path: PathBuf = home.join("daemon.log");
+    let failed = |error| Error::io("opening the log", error).with_path(&path);
+    if fs::metadata(&path).is_ok_and(|found| found.len() > LARGEST) {
+        fs::rename(&path, home.join("daemon.log.1")).map_err(failed)?;
+    }
+    open_private(&path)
+}
+
+/// Opens a file for writing at its end, and makes it for its person alone if it is not there.
+fn open_private(path: &Path) -> Result<fs::File> {
+    let file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    file.map_err(|error| Error::io("opening the file", error).with_path(path))
+}

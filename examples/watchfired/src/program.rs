@@ -1,0 +1,81 @@
+//! The daemon as a program: its options, its log, and its exit code.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+use watchfire_core::store::Home;
+use watchfire_core::{Error, Result};
+
+use crate::{Options, life};
+
+/// Variable that chooses what is logged, in the form of `tracing`: `watchfire_core=debug`.
+const LEVELS: &str = "WATCHFIRE_LOG";
+
+/// Options of the program.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DaemonArgs {
+    /// Listen on this port of 127.0.0.1; 0 is a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+    /// Let pages of this origin call, for example http://localhost:8080; they need the token all the same
+    #[arg(long = "origin", value_name = "ORIGIN")]
+    pub origins: Vec<String>,
+    /// End the agents with the daemon, instead of leaving them at work for the next one
+    #[arg(long)]
+    pub end_agents: bool,
+    /// Leave the terminal: log into daemon.log of the home
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+/// Runs the daemon of the person's home until it is told to end. Prints one line once it is ready.
+///
+/// # Errors
+/// Those of [`run`](crate::run).
+pub async fn program(args: DaemonArgs) -> Result<()> {
+    let home = Home::default_path(|name| std::env::var_os(name))?;
+    watchfire_core::files::make_private(&home)?;
+    let filter = EnvFilter::try_from_env(LEVELS).unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    // Fails if the program has a log already, which then takes ours too.
+    if args.detached {
+        leave_terminal();
+        let file = life::open_log(&home)?;
+        let _ = log.with_writer(std::sync::Mutex::new(file)).try_init();
+    } else {
+        let _ = log.with_writer(std::io::stderr).try_init();
+    }
+    let options = Options { port: args.port, origins: args.origins, end_agents: args.end_agents };
+    let ended = life::run(&home, options, |file| {
+        // Whoever waits for it may have gone.
+        let _ = writeln!(std::io::stdout(), "ready on {}:{}, pid {}", file.host, file.port, file.pid);
+    })
+    .await;
+    if let Err(error) = &ended {
+        tracing::error!("{}", error.report());
+    }
+    ended
+}
+
+/// Begins a session of its own, so that the end of the terminal does not reach it.
+fn leave_terminal() {
+    // Fails for the leader of a group, which no terminal ends with its session either.
+    let _ = rustix::process::setsid();
+}
+
+/// Runs the program and returns its exit code.
+#[must_use]
+pub fn main(args: DaemonArgs) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::io("starting the runtime", error));
+    match runtime.and_then(|runtime| runtime.block_on(program(args))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // If stderr cannot be written, there is no place left to report that.
+            let _ = writeln!(std::io::stderr(), "error: {}", error.report());
+            ExitCode::FAILURE
+        }
+    }
+}

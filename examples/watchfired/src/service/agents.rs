@@ -1,0 +1,230 @@
+//! Agents and their terminals.
+
+use tonic::{Request, Response, Status};
+use watchfire_api::daemon_proto as proto;
+use watchfire_api::daemon_proto::agent_service_server::AgentService;
+use watchfire_core::model::SessionId;
+use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
+use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::schedule::{CommandId, ResumeTarget, RunOptions, Subject};
+use watchfire_core::session::Session;
+use watchfire_core::terminal::Size;
+use watchfire_core::{Error, ErrorKind, Result};
+use watchfire_term::diff;
+
+use super::convert::{number, some};
+use super::follow::{Issues, RawOutput, Screens, screens};
+use super::{answer, status};
+use crate::Daemon;
+
+/// Most lines of the scrollback in one answer, where the request has no limit.
+const LINES: u32 = 1000;
+
+type Answer<T> = std::result::Result<Response<T>, Status>;
+
+impl Daemon {
+    async fn start_agent_of(&self, request: proto::StartAgentRequest) -> Result<proto::AgentStatus> {
+        let project = self.project(&request.project_id).await?;
+        let options = self.options(&request)?;
+        let command = some(&request.idempotency_key).map(CommandId::new).transpose()?;
+        let mut run = match request.mode.as_str() {
+            "chat" => {
+                let mut chat = ChatRequest::new();
+                (chat.options, chat.command) = (options, command);
+                project.chat(chat).await?;
+                return status::of(&project).await;
+            }
+            "task" => RunRequest::task(number(request.task_number)?),
+            "start-all" => RunRequest::all(),
+            "wildfire" => RunRequest::wildfire(),
+            other => {
+                let message = "not a mode, expected chat, task, start-all or wildfire";
+                return Err(
+                    Error::new(ErrorKind::InvalidInput, message).with("mode", format_args!("{other:?}"))
+                );
+            }
+        };
+        end_chats(&project).await?;
+        (run.options, run.command) = (options, command);
+        project.run(run).await?;
+        status::of(&project).await
+    }
+
+    /// Returns the overrides of a request. None of them makes an agent less confined than the settings do.
+    fn options(&self, request: &proto::StartAgentRequest) -> Result<RunOptions> {
+        let mut options = RunOptions::default();
+        if let Some(name) = some(&request.sandbox) {
+            options.sandbox = self.orchestrator().sandboxes().parse(name)?;
+            if matches!(options.sandbox, Some(SandboxChoice::None)) {
+                return Err(Error::new(ErrorKind::PermissionDenied, "no call can turn the sandbox off")
+                    .with("hint", "watchfire run --no-sandbox does, without the daemon"));
+            }
+        }
+        options.agent = some(&request.agent).map(str::parse).transpose()?;
+        if request.rows > 0 && request.cols > 0 {
+            options.size = size(request.rows, request.cols)?;
+        }
+        Ok(options)
+    }
+
+    /// Returns a session: the named one, or the one of the project that started last.
+    async fn session(&self, project: &str, session: &str) -> Result<Session> {
+        let project = self.project(project).await?;
+        current(&project, session)?.ok_or_else(|| {
+            Error::new(ErrorKind::TargetOff, "no agent is running").with("project", project.id())
+        })
+    }
+
+    async fn stop_all(&self, project: &str) -> Result<proto::AgentStatus> {
+        let project = self.project(project).await?;
+        let ledger = project.ledger().await?;
+        for run in ledger.runs.values().filter(|run| run.ended.is_none()) {
+            project.run_handle(run.id).stop();
+        }
+        // What no run owns: chats, and what was started by itself.
+        for life in ledger.lives.values().filter(|life| life.session.is_some()) {
+            match project.stop(life.id).await {
+                // It ended in between.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                stopped => stopped?,
+            }
+        }
+        for session in project.sessions() {
+            session.ended().await;
+        }
+        status::of(&project).await
+    }
+}
+
+/// Ends the chats of a project: a task that is started takes the place of its chat.
+async fn end_chats(project: &ProjectHandle) -> Result<()> {
+    let ledger = project.ledger().await?;
+    for life in ledger.lives.values().filter(|life| life.subject == Subject::Chat) {
+        project.stop(life.id).await?;
+        let session = life.session.as_ref().and_then(|session| project.session(&session.id));
+        if let Some(session) = session {
+            session.ended().await;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the named session, or if none is named the running one that started last.
+pub(super) fn current(project: &ProjectHandle, named: &str) -> Result<Option<Session>> {
+    if let Some(named) = some(named) {
+        let id: SessionId = named.parse()?;
+        return match project.session(&id) {
+            Some(session) => Ok(Some(session)),
+            None => Err(Error::new(ErrorKind::TargetOff, "the session has ended").with("session", id)),
+        };
+    }
+    let running = project.sessions().into_iter().filter(|session| !session.has_ended());
+    Ok(running.max_by(|a, b| a.info().started_at.cmp(&b.info().started_at)))
+}
+
+fn size(rows: u32, cols: u32) -> Result<Size> {
+    match (u16::try_from(rows), u16::try_from(cols)) {
+        (Ok(rows @ 1..=1000), Ok(cols @ 1..=1000)) => Ok(Size::new(cols, rows)),
+        _ => Err(Error::new(ErrorKind::InvalidInput, "a terminal has 1 to 1000 rows and columns")
+            .with("rows", rows)
+            .with("cols", cols)),
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for Daemon {
+    type SubscribeScreenStream = Screens;
+    type SubscribeRawOutputStream = RawOutput;
+    type SubscribeAgentIssuesStream = Issues;
+
+    async fn start_agent(&self, request: Request<proto::StartAgentRequest>) -> Answer<proto::AgentStatus> {
+        answer(self.start_agent_of(request.into_inner()).await)
+    }
+
+    async fn stop_agent(&self, request: Request<proto::ProjectId>) -> Answer<proto::AgentStatus> {
+        answer(self.stop_all(&request.get_ref().project_id).await)
+    }
+
+    async fn get_agent_status(&self, request: Request<proto::ProjectId>) -> Answer<proto::AgentStatus> {
+        let asked = async { status::of(&self.project(&request.get_ref().project_id).await?).await };
+        answer(asked.await)
+    }
+
+    async fn subscribe_screen(&self, request: Request<proto::SubscribeScreenRequest>) -> Answer<Screens> {
+        let request = request.into_inner();
+        let follow = async {
+            let project = self.project(&request.project_id).await?;
+            screens(self, project, request)
+        };
+        answer(follow.await)
+    }
+
+    async fn subscribe_raw_output(
+        &self,
+        request: Request<proto::SubscribeRawOutputRequest>,
+    ) -> Answer<RawOutput> {
+        let request = request.into_inner();
+        let follow = async {
+            let project = self.project(&request.project_id).await?;
+            super::follow::raw_output(self, project, request)
+        };
+        answer(follow.await)
+    }
+
+    async fn get_scrollback(
+        &self,
+        request: Request<proto::ScrollbackRequest>,
+    ) -> Answer<proto::ScrollbackLines> {
+        let request = request.into_inner();
+        let read = async {
+            let session = self.session(&request.project_id, &request.session_id).await?;
+            let limit = if request.limit == 0 { LINES } else { request.limit };
+            let end = request.offset.saturating_add(limit.into());
+            let kept = session.snapshot().scrollback.clone();
+            let lines = session.scrollback(request.offset..end);
+            let lines = lines.iter().map(diff::line).collect();
+            // What is not kept any more is left out at the beginning.
+            let offset = request.offset.clamp(kept.start, kept.end);
+            Ok(proto::ScrollbackLines { lines, offset, total: kept.end })
+        };
+        answer(read.await)
+    }
+
+    async fn send_input(&self, request: Request<proto::SendInputRequest>) -> Answer<()> {
+        let request = request.into_inner();
+        let write = async {
+            let session = self.session(&request.project_id, &request.session_id).await?;
+            session.write(request.data).await
+        };
+        answer(write.await)
+    }
+
+    async fn resize(&self, request: Request<proto::ResizeRequest>) -> Answer<()> {
+        let request = request.into_inner();
+        let resize = async {
+            let size = size(request.rows, request.cols)?;
+            self.session(&request.project_id, &request.session_id).await?.resize(size).await
+        };
+        answer(resize.await)
+    }
+
+    async fn subscribe_agent_issues(
+        &self,
+        request: Request<proto::SubscribeAgentIssuesRequest>,
+    ) -> Answer<Issues> {
+        let follow = async {
+            let project = self.project(&request.get_ref().project_id).await?;
+            super::follow::issues(self, project).await
+        };
+        answer(follow.await)
+    }
+
+    async fn resume_agent(&self, request: Request<proto::ProjectId>) -> Answer<proto::AgentStatus> {
+        let resume = async {
+            let project = self.project(&request.get_ref().project_id).await?;
+            project.resume(ResumeTarget::All).await?;
+            status::of(&project).await
+        };
+        answer(resume.await)
+    }
+}

@@ -1,0 +1,204 @@
+//! Streams about the agents of a project. Each is a task that ends when its client has gone or the daemon ends.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+use watchfire_api::daemon_proto as proto;
+use watchfire_api::status;
+use watchfire_core::Result;
+use watchfire_core::orchestrator::ProjectHandle;
+use watchfire_core::session::{AttachRequest, ScreenChange, ScreenUpdate, Session};
+use watchfire_core::terminal::Snapshot;
+use watchfire_term::{diff, wire};
+
+use super::agents::current;
+use super::status::of;
+use crate::Daemon;
+
+/// Pause between two looks for the next agent of a project.
+const NEXT: Duration = Duration::from_millis(100);
+/// Pause between two looks at the issues of a project.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub(super) type Out<T> = ReceiverStream<std::result::Result<T, Status>>;
+pub(super) type Screens = Out<proto::ScreenBuffer>;
+pub(super) type RawOutput = Out<proto::RawOutputChunk>;
+pub(super) type Issues = Out<proto::AgentIssue>;
+type Sender<T> = mpsc::Sender<std::result::Result<T, Status>>;
+
+/// Runs `work` until it ends, its client has gone, or the daemon ends. What waits to be sent is bounded to one item, so that a
+/// slow client gets the newest.
+pub(super) fn stream<T: Send + 'static>(
+    daemon: &Daemon,
+    work: impl FnOnce(Sender<T>) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> + Send + 'static,
+) -> Out<T> {
+    let (send, receive) = mpsc::channel(1);
+    let daemon = daemon.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            done = work(send.clone()) => {
+                if let Err(error) = done {
+                    // An error means that the client has gone.
+                    let _ = send.send(Err(status(&error))).await;
+                }
+            }
+            () = send.closed() => {}
+            () = daemon.ended() => {
+                let _ = send.send(Err(Status::unavailable("the daemon is shutting down"))).await;
+            }
+        }
+    });
+    ReceiverStream::new(receive)
+}
+
+/// Returns the next session to follow: the named one, once, or each that is the current one of the project.
+async fn next(project: &ProjectHandle, named: &str, before: Option<&Session>) -> Result<Option<Session>> {
+    if !named.is_empty() {
+        return if before.is_some() { Ok(None) } else { current(project, named) };
+    }
+    loop {
+        if let Some(session) = current(project, "")?
+            && before.is_none_or(|before| before.info().id != session.info().id)
+        {
+            return Ok(Some(session));
+        }
+        tokio::time::sleep(NEXT).await;
+    }
+}
+
+pub(super) fn screens(
+    daemon: &Daemon,
+    project: ProjectHandle,
+    request: proto::SubscribeScreenRequest,
+) -> Result<Screens> {
+    // A name that means nothing is an error of the call.
+    current(&project, &request.session_id)?;
+    let format = request.format();
+    Ok(stream(daemon, move |send| {
+        Box::pin(async move {
+            let mut before: Option<Session> = None;
+            while let Some(session) = next(&project, &request.session_id, before.as_ref()).await? {
+                let mut screen = session.attach(&AttachRequest::screen())?;
+                let mut shown: Option<Arc<Snapshot>> = None;
+                while let Some(update) = screen.next().await {
+                    let ScreenUpdate::Changed(change) = update else { continue };
+                    let buffer = buffer(&session, &change, format, shown.as_deref());
+                    shown = Some(change.snapshot);
+                    if send.send(Ok(buffer)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                before = Some(session);
+            }
+            Ok(())
+        })
+    }))
+}
+
+fn buffer(
+    session: &Session,
+    change: &ScreenChange,
+    format: proto::ScreenFormat,
+    shown: Option<&Snapshot>,
+) -> proto::ScreenBuffer {
+    let snapshot = &change.snapshot;
+    let (lines, cells) = match format {
+        proto::ScreenFormat::Unspecified => {
+            (snapshot.lines.iter().map(|line| diff::line(line)).collect(), Vec::new())
+        }
+        proto::ScreenFormat::Cells => (Vec::new(), wire::encode(snapshot)),
+        proto::ScreenFormat::Changes => {
+            let cells = shown.map_or_else(|| wire::encode(snapshot), |it| wire::encode_change(it, snapshot));
+            (Vec::new(), cells)
+        }
+    };
+    proto::ScreenBuffer {
+        session_id: session.info().id.to_string(),
+        rows: snapshot.size.rows().into(),
+        cols: snapshot.size.cols().into(),
+        cursor_row: snapshot.cursor.row.into(),
+        cursor_col: snapshot.cursor.col.into(),
+        cursor_visible: !snapshot.cursor.hidden,
+        lines,
+        cells,
+        title: snapshot.title.as_deref().unwrap_or_default().to_owned(),
+        scrolled: snapshot.scrollback.end,
+    }
+}
+
+pub(super) fn raw_output(
+    daemon: &Daemon,
+    project: ProjectHandle,
+    request: proto::SubscribeRawOutputRequest,
+) -> Result<RawOutput> {
+    current(&project, &request.session_id)?;
+    Ok(stream(daemon, move |send| {
+        Box::pin(async move {
+            let mut before: Option<Session> = None;
+            while let Some(session) = next(&project, &request.session_id, before.as_ref()).await? {
+                let mut attach = AttachRequest::output();
+                // An offset is of the session that the client has followed.
+                if before.is_none() && request.bytes_received > 0 {
+                    attach = attach.with_since(request.bytes_received);
+                }
+                let mut output = session.attach(&attach)?;
+                while let Some(update) = output.next().await {
+                    let Some(chunk) = chunk(&session, update) else { continue };
+                    if send.send(Ok(chunk)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                before = Some(session);
+            }
+            Ok(())
+        })
+    }))
+}
+
+fn chunk(session: &Session, update: ScreenUpdate) -> Option<proto::RawOutputChunk> {
+    let of = proto::RawOutputChunk { session_id: session.info().id.to_string(), ..Default::default() };
+    match update {
+        ScreenUpdate::Output { offset, bytes } => {
+            let offset = offset + bytes.len() as u64;
+            Some(proto::RawOutputChunk { data: bytes.to_vec(), offset, ..of })
+        }
+        ScreenUpdate::Redraw { lost, snapshot, bytes } => Some(proto::RawOutputChunk {
+            data: bytes.to_vec(),
+            offset: lost.end,
+            skipped: lost.end - lost.start,
+            rows: snapshot.size.rows().into(),
+            cols: snapshot.size.cols().into(),
+            redraw: true,
+            ..of
+        }),
+        ScreenUpdate::Resized(size) => {
+            Some(proto::RawOutputChunk { rows: size.rows().into(), cols: size.cols().into(), ..of })
+        }
+        _ => None,
+    }
+}
+
+/// Follows the issue of a project: as it is now, and each change.
+pub(super) async fn issues(daemon: &Daemon, project: ProjectHandle) -> Result<Issues> {
+    // What keeps the project from being looked at is an error of the call.
+    let mut told = of(&project).await?.issue;
+    Ok(stream(daemon, move |send| {
+        Box::pin(async move {
+            let mut now = told.clone();
+            loop {
+                if send.send(Ok(now.clone().unwrap_or_default())).await.is_err() {
+                    return Ok(());
+                }
+                told.clone_from(&now);
+                while now == told {
+                    tokio::time::sleep(LOOK).await;
+                    now = of(&project).await?.issue;
+                }
+            }
+        })
+    }))
+}

@@ -1,0 +1,117 @@
+//! What is under way in a project.
+
+use watchfire_api::daemon_proto as proto;
+use watchfire_core::Result;
+use watchfire_core::backend::{Issue, IssueKind};
+use watchfire_core::model::{Mode, Phase, Timestamp};
+use watchfire_core::orchestrator::ProjectHandle;
+use watchfire_core::schedule::{Ledger, Life, LifeState, Scope, Subject};
+use watchfire_core::session::Session;
+
+use super::convert::{timestamp, wire};
+
+/// Returns everything that is under way, oldest first.
+pub(super) async fn all(project: &ProjectHandle) -> Result<Vec<proto::AgentStatus>> {
+    let ledger = project.ledger().await?;
+    let mut all = Vec::with_capacity(ledger.lives.len());
+    for life in ledger.lives.values() {
+        all.push(of_life(project, &ledger, life).await?);
+    }
+    Ok(all)
+}
+
+/// Returns the status of a project: that of its newest agent, and with it everything that is under way.
+pub(super) async fn of(project: &ProjectHandle) -> Result<proto::AgentStatus> {
+    let all = all(project).await?;
+    let newest = all.iter().rev().find(|it| it.is_running).or(all.last()).cloned();
+    let idle = proto::AgentStatus {
+        project_id: project.id().to_string(),
+        project_name: name(project).await?,
+        state: "idle".to_owned(),
+        ..proto::AgentStatus::default()
+    };
+    Ok(proto::AgentStatus { all, ..newest.unwrap_or(idle) })
+}
+
+async fn name(project: &ProjectHandle) -> Result<String> {
+    Ok(project.store().project().await?.value.name)
+}
+
+/// Returns the status of one life.
+pub(super) async fn of_life(
+    project: &ProjectHandle,
+    ledger: &Ledger,
+    life: &Life,
+) -> Result<proto::AgentStatus> {
+    let scope = life.run.and_then(|run| ledger.runs.get(&run)).map(|run| run.scope);
+    let mode = match scope {
+        Some(Scope::Wildfire) => Mode::Wildfire,
+        Some(Scope::All) => Mode::StartAll,
+        _ => life.subject.mode(),
+    };
+    let about = match life.subject {
+        Subject::Refine { draft } => Some(draft),
+        subject => subject.task(),
+    };
+    let phase = match life.subject.phase() {
+        Some(Phase::Refine) => "refine",
+        Some(Phase::Generate) => "generate",
+        _ if mode == Mode::Wildfire => "execute",
+        _ => "",
+    };
+    let title = match about {
+        // A task whose file is gone has no title.
+        Some(number) => project.store().get(number).await.map(|task| task.value.title).unwrap_or_default(),
+        None => String::new(),
+    };
+    let session = life.session.as_ref();
+    let running = session.and_then(|session| project.session(&session.id)).filter(|it| !it.has_ended());
+    let questions = match &life.state {
+        LifeState::Asking { questions } => questions.iter().map(|it| it.question.clone()).collect(),
+        _ => Vec::new(),
+    };
+    Ok(proto::AgentStatus {
+        project_id: project.id().to_string(),
+        project_name: name(project).await?,
+        is_running: running.is_some(),
+        mode: mode.to_string(),
+        task_number: about.map_or(0, wire),
+        task_title: title,
+        wildfire_phase: phase.to_owned(),
+        issue: issue(life, running.as_ref()),
+        agent: life.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
+        session_id: session.map(|session| session.id.to_string()).unwrap_or_default(),
+        alias: life.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
+        started_at: session.map(|session| session.started.to_string()).unwrap_or_default(),
+        state: life.state.word().to_owned(),
+        questions,
+        all: Vec::new(),
+    })
+}
+
+/// Returns what hinders a life, or its session while it goes on.
+fn issue(life: &Life, session: Option<&Session>) -> Option<proto::AgentIssue> {
+    if let LifeState::Limited { issue, until } = &life.state {
+        return Some(told(issue, Some(&life.since), until.as_ref()));
+    }
+    let issues = session?.blocks().borrow().issues.clone();
+    issues.first().map(|issue| told(issue, None, None))
+}
+
+fn told(issue: &Issue, detected: Option<&Timestamp>, until: Option<&Timestamp>) -> proto::AgentIssue {
+    let kind = match issue.kind {
+        // The two have one name in the API: both pass by themselves.
+        IssueKind::UsageLimit | IssueKind::RateLimited => "rate_limited".to_owned(),
+        kind => serde_json::to_value(kind)
+            .ok()
+            .and_then(|word| word.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+    };
+    proto::AgentIssue {
+        issue_type: kind,
+        detected_at: detected.map(timestamp),
+        message: issue.message.clone(),
+        reset_at: issue.reset_at.as_ref().map(timestamp),
+        cooldown_until: until.map(timestamp),
+    }
+}

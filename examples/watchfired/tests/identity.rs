@@ -1,0 +1,284 @@
+//! Who gets in on the port, and what anybody can do to the daemon there.
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use support::{PATIENCE, World, on_port, start};
+use tonic::Code;
+use tonic::transport::Endpoint;
+use watchfire_api::DaemonFile;
+use watchfire_api::daemon_proto as proto;
+use watchfire_api::daemon_proto::daemon_service_client::DaemonServiceClient;
+use watchfire_api::daemon_proto::project_service_client::ProjectServiceClient;
+
+/// Sends a request as a browser or any other program would, and returns the whole answer.
+fn exchange(file: &DaemonFile, request: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect((file.host.as_str(), file.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    // It may refuse in the middle.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    answer
+}
+
+/// A gRPC-Web call of `Ping`, with these headers in front.
+fn web(file: &DaemonFile, method: &str, headers: &[(&str, &str)]) -> String {
+    let mut request = format!("{method} /watchfire.DaemonService/Ping HTTP/1.1\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    request.push_str("content-type: application/grpc-web+proto\r\ncontent-length: 5\r\n\r\n");
+    let mut request = request.into_bytes();
+    request.extend([0; 5]);
+    String::from_utf8_lossy(&exchange(file, &request)).to_lowercase()
+}
+
+#[tokio::test]
+async fn only_the_token_opens_the_port() {
+    let world = World::new();
+    let running = world.start(&["--origin", "http://localhost:3000"]);
+    let file = &running.file;
+    let good = on_port(file, &file.token).await;
+    DaemonServiceClient::new(good.clone()).ping(()).await.unwrap();
+    ProjectServiceClient::new(good).list_projects(()).await.unwrap();
+    for token in ["", "wrong", &file.token[1..], &format!("{}x", file.token)] {
+        let bad = on_port(file, token).await;
+        let refused = DaemonServiceClient::new(bad.clone()).ping(()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{token}");
+        let refused = DaemonServiceClient::new(bad.clone()).shutdown(()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{token}");
+        let refused = ProjectServiceClient::new(bad).list_projects(()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{token}");
+    }
+    // The socket asks for nobody's token: only the person's own processes reach it.
+    world.connect().await.service().ping(()).await.unwrap();
+}
+
+/// What a page in the person's browser can send, on the same port.
+#[tokio::test]
+async fn pages_get_in_only_with_token_and_origin() {
+    let world = World::new();
+    let running = world.start(&["--origin", "http://localhost:3000"]);
+    let file = &running.file;
+    let (host, bearer) = (format!("127.0.0.1:{}", file.port), format!("Bearer {}", file.token));
+    let (host, token) = (("host", host.as_str()), ("authorization", bearer.as_str()));
+    let (ours, evil) = (("origin", "http://localhost:3000"), ("origin", "http://evil.example"));
+    let rebound = format!("evil.example:{}", file.port);
+    let rebound = ("host", rebound.as_str());
+
+    let answer = web(file, "POST", &[host, token, ours]);
+    assert!(answer.contains("grpc-status:0") || answer.contains("grpc-status: 0"), "{answer}");
+    assert!(answer.contains("access-control-allow-origin: http://localhost:3000"), "{answer}");
+    for (headers, status) in [
+        (&[host][..], 16),
+        (&[host, ours], 16),
+        (&[host, token, evil], 7),
+        (&[rebound, token], 7),
+        (&[rebound, token, ours], 7),
+    ] {
+        let answer = web(file, "POST", headers);
+        assert!(answer.contains(&format!("grpc-status: {status}\r\n")), "{headers:?}: {answer}");
+        assert!(!answer.contains("access-control-allow-origin"), "{headers:?}: {answer}");
+    }
+    // A browser asks first. Only our pages get a yes.
+    assert!(
+        web(file, "OPTIONS", &[host, ours]).contains("access-control-allow-origin: http://localhost:3000")
+    );
+    assert!(!web(file, "OPTIONS", &[host, evil]).contains("access-control-allow-origin"));
+}
+
+/// What asks a server what it can do, and whether it is well.
+#[tokio::test]
+async fn it_says_what_it_can_do() {
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+    use tonic_reflection::pb::v1::ServerReflectionRequest;
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+    let world = World::new();
+    let running = world.start(&[]);
+    let channel = on_port(&running.file, &running.file.token).await;
+    let well = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.unwrap();
+    assert_eq!(well.into_inner().status, 1);
+    let asked = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let answers =
+        ServerReflectionClient::new(channel).server_reflection_info(tokio_stream::once(asked)).await;
+    let answer = answers.unwrap().into_inner().message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!("{answer:?}")
+    };
+    let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
+    for name in ["watchfire.TaskService", "watchfire.observe.v1.ObserveService", "grpc.health.v1.Health"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+}
+
+/// Whatever is sent, to the port or as the message of a call, ends that call and nothing else.
+#[tokio::test]
+async fn nothing_that_is_sent_ends_it() {
+    use prost::Message as _;
+
+    let world = World::new();
+    let mut running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for size in (0..60).map(|n| n * 37) {
+        exchange_quietly(&running.file, &random.bytes(size));
+    }
+    exchange_quietly(&running.file, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\xff\xff\x04\x00\x00\x00\x00\x00");
+    exchange_quietly(&running.file, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+
+    let all = prost_types::FileDescriptorSet::decode(watchfire_api::DESCRIPTORS).unwrap();
+    let api = all.file.iter().find(|file| file.package() == "watchfire").unwrap();
+    let socket = watchfire_client::raw_channel(&world.home).await.unwrap();
+    for service in &api.service {
+        for call in &service.method {
+            // These do what they say.
+            if ["Shutdown", "EmptyTrash", "DeleteProject"].contains(&call.name()) {
+                continue;
+            }
+            let path = format!("/watchfire.{}/{}", service.name(), call.name());
+            for round in 0..12 {
+                let message = random.message(&project, round);
+                let calling = raw(socket.clone(), &path, message);
+                // A stream goes on; that is its answer.
+                let _ = tokio::time::timeout(Duration::from_millis(300), calling).await;
+            }
+        }
+    }
+    assert_eq!(running.child.try_wait().unwrap(), None, "it has ended");
+    let list = proto::ListTasksRequest { project_id: project.clone(), ..Default::default() };
+    let list = tokio::time::timeout(PATIENCE, daemon.tasks().list_tasks(list)).await.unwrap();
+    list.unwrap();
+    let odd = start(&project, "task", i32::MAX);
+    assert_eq!(daemon.agents().start_agent(odd).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+fn exchange_quietly(file: &DaemonFile, bytes: &[u8]) {
+    let Ok(mut stream) = TcpStream::connect((file.host.as_str(), file.port)) else {
+        panic!("it takes no call")
+    };
+    let _ = stream.write_all(bytes);
+}
+
+/// Calls a path with bytes as they are.
+async fn raw(channel: tonic::transport::Channel, path: &str, bytes: Vec<u8>) -> Result<(), tonic::Status> {
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.map_err(|error| tonic::Status::unknown(error.to_string()))?;
+    let path = path.parse().unwrap();
+    let mut answers = client.server_streaming(tonic::Request::new(bytes), path, Bytes).await?.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+/// Messages as bytes.
+struct Bytes;
+
+impl tonic::codec::Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl tonic::codec::Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = tonic::Status;
+
+    fn encode(&mut self, item: Vec<u8>, to: &mut tonic::codec::EncodeBuf<'_>) -> Result<(), tonic::Status> {
+        use prost::bytes::BufMut as _;
+        to.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl tonic::codec::Decoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = tonic::Status;
+
+    fn decode(&mut self, from: &mut tonic::codec::DecodeBuf<'_>) -> Result<Option<Vec<u8>>, tonic::Status> {
+        use prost::bytes::Buf as _;
+        let mut bytes = vec![0; from.remaining()];
+        from.copy_to_slice(&mut bytes);
+        Ok(Some(bytes))
+    }
+}
+
+/// Numbers that are the same in every run: a failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn bytes(&mut self, size: usize) -> Vec<u8> {
+        (0..size).map(|_| self.next().to_le_bytes()[3]).collect()
+    }
+
+    /// A message with random fields; in most of them field 2 names the project, as it does in the API.
+    fn message(&mut self, project: &str, round: u32) -> Vec<u8> {
+        use prost::encoding::{int32, string};
+        if round == 0 {
+            return self.bytes(40);
+        }
+        let mut message = Vec::new();
+        string::encode(2, &project.to_owned(), &mut message);
+        for field in 3..12 {
+            match self.next() % 4 {
+                0 => {
+                    let odd =
+                        ["", "\0", "../../..", "-", "watchfire/0001", "refs/heads/main", "ready", "\u{202e}"];
+                    let at = usize::try_from(self.next() % odd.len() as u64).unwrap();
+                    string::encode(field, &odd[at].to_owned(), &mut message);
+                }
+                1 => {
+                    let low = u32::try_from(self.next() >> 32).unwrap();
+                    int32::encode(field, &i32::from_ne_bytes(low.to_ne_bytes()), &mut message);
+                }
+                2 => string::encode(
+                    field,
+                    &"x".repeat(usize::try_from(self.next() % 5000).unwrap()),
+                    &mut message,
+                ),
+                _ => {}
+            }
+        }
+        message
+    }
+}
+
+/// Another program on the port is not the daemon.
+#[tokio::test]
+async fn nobody_is_asked_for_the_token_by_another_program() {
+    let world = World::new();
+    let running = world.start(&[]);
+    let (file, mut child) = (running.file.clone(), running);
+    child.child.kill().unwrap();
+    child.child.wait().unwrap();
+    // Clients on this machine use the socket, which only the person's processes can make.
+    assert!(watchfire_client::Daemon::connect(&world.home).await.is_err());
+    let address = format!("http://{}:{}", file.host, file.port);
+    assert!(Endpoint::from_shared(address).unwrap().connect().await.is_err());
+}

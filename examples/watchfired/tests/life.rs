@@ -1,0 +1,151 @@
+//! One daemon for a home, whatever ends it; and agents that go on without it.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{World, id, start, until, until_task};
+use watchfire_api::DaemonFile;
+use watchfire_client::Daemon;
+
+fn signal(child: &std::process::Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[tokio::test]
+async fn there_is_one_and_its_file_is_the_persons() {
+    let world = World::new();
+    let mut running = world.start(&[]);
+    let second = world.command(&[]).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains("a daemon runs for this home already"), "{said}");
+    assert!(said.contains(&running.file.pid.to_string()), "{said}");
+    for private in ["daemon.yaml", "daemon.lock", "api/daemon.sock"] {
+        let mode = fs::metadata(world.home.join(private)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{private}: {mode:o}");
+    }
+    let status = world.connect().await.service().get_status(()).await.unwrap().into_inner();
+    assert_eq!((status.port, status.pid), (running.file.port.into(), running.file.pid));
+
+    signal(&running.child, Signal::TERM);
+    assert!(running.child.wait().unwrap().success());
+    assert_eq!(DaemonFile::read(&world.home).unwrap(), None);
+    assert!(Daemon::connect(&world.home).await.is_err());
+}
+
+/// What a killed one leaves behind is no daemon, even if another process has its number now.
+#[tokio::test]
+async fn what_a_killed_daemon_left_keeps_nobody_from_starting() {
+    let world = World::new();
+    let mut running = world.start(&[]);
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let left = DaemonFile::read(&world.home).unwrap().unwrap();
+    assert!(Daemon::connect(&world.home).await.is_err());
+    let path = world.home.join("daemon.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let alive = std::process::id();
+    fs::write(&path, text.replace(&format!("pid: {}", left.pid), &format!("pid: {alive}"))).unwrap();
+
+    // Two clients at once: one daemon.
+    let command = || {
+        let mut command = world.command(&[]);
+        command.current_dir("/");
+        command
+    };
+    let (one, two) = tokio::join!(
+        Daemon::find_or_start(&world.home, command()),
+        Daemon::find_or_start(&world.home, command())
+    );
+    let pid = |daemon: Daemon| async move { daemon.service().get_status(()).await.unwrap().into_inner().pid };
+    let one = one.unwrap();
+    assert_eq!(pid(one.clone()).await, pid(two.unwrap()).await);
+    assert_ne!(DaemonFile::read(&world.home).unwrap().unwrap().token, left.token);
+    one.service().shutdown(()).await.unwrap();
+    until("it has ended", || async { DaemonFile::read(&world.home).unwrap().is_none() }).await;
+}
+
+/// A daemon that cannot start says why, in words that its client gets to read.
+#[tokio::test]
+async fn one_that_cannot_start_is_an_error_at_once() {
+    let world = World::new();
+    let error = Daemon::find_or_start(&world.home, Command::new("false")).await.unwrap_err();
+    assert_eq!(error.code, "app_not_running");
+    assert!(error.hint.unwrap().contains("daemon.log"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let blocked = world.command(&["--port", &port]).output().unwrap();
+    let said = String::from_utf8_lossy(&blocked.stderr).into_owned();
+    assert!(said.contains(&port) && said.contains("in use"), "{said}");
+}
+
+/// Agents go on while no daemon runs, whether it ended in order or was killed; the next one has them again, and what they did
+/// is merged once.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn agents_outlive_the_daemon() {
+    let world = World::new();
+    let mut running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    let go = world.path("go");
+    let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
+    world.task(&daemon, &project, "Long", &format!("say begun\n{waits}\nwrite n 1\ncommit n\ndone")).await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    until_task(&daemon, &project, 1, "running").await;
+    let session = daemon.agents().get_agent_status(id(&project)).await.unwrap().into_inner().session_id;
+
+    daemon.service().shutdown(()).await.unwrap();
+    assert!(running.child.wait().unwrap().success());
+    let mut running = world.start(&[]);
+    let again = world.connect().await;
+    until_task(&again, &project, 1, "running").await;
+    let now = again.agents().get_agent_status(id(&project)).await.unwrap().into_inner();
+    assert_eq!((now.session_id.as_str(), now.is_running), (session.as_str(), true));
+
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    // It finishes alone.
+    fs::write(&go, "").unwrap();
+    let _running = world.start(&[]);
+    let last = world.connect().await;
+    until_task(&last, &project, 1, "merged").await;
+    let log = world.git(&world.path("shop"), &["log", "--format=%s"]);
+    assert_eq!(log.lines().filter(|line| line.starts_with("Merge")).count(), 1, "{log}");
+}
+
+/// With `--end-agents` nothing is left at work, and nothing is lost.
+#[tokio::test]
+async fn agents_end_with_it_where_that_is_asked_for() {
+    let world = World::new();
+    let mut running = world.start(&["--end-agents"]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "Long", "write n 1\nsay begun\nhang").await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    until("its work is there", || async { world.path("shop/.watchfire/worktrees/0001/n").exists() }).await;
+    signal(&running.child, Signal::TERM);
+    assert!(running.child.wait().unwrap().success());
+    assert_eq!(world.git(&world.path("shop"), &["show", "watchfire/0001:n"]), "1");
+}
+
+/// A task that becomes ready by any hand starts, where the project says so.
+#[tokio::test]
+async fn ready_tasks_start_by_themselves() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    let on = watchfire_api::daemon_proto::UpdateProjectRequest {
+        project_id: project.clone(),
+        auto_start_tasks: Some(true),
+        ..Default::default()
+    };
+    daemon.projects().update_project(on).await.unwrap();
+    world.task(&daemon, &project, "Work", "write n 1\ncommit n\ndone").await;
+    until_task(&daemon, &project, 1, "merged").await;
+}

@@ -1,0 +1,190 @@
+//! A home of its own for each test, with projects in it, and the built daemon.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::future::Future;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tonic::metadata::MetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use watchfire_api::DaemonFile;
+use watchfire_api::daemon_proto as proto;
+use watchfire_client::Daemon;
+
+/// The longest that anything here may take: a busy machine is slow, a hanging one never ends.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    folder: TempDir,
+    pub(crate) home: PathBuf,
+}
+
+/// A daemon that runs. It is killed when dropped.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) file: DaemonFile,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl World {
+    /// A home whose agents run without a sandbox: the sandboxes have tests of their own.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("watchfired-").tempdir().unwrap();
+        let home = folder.path().join("home/wf");
+        fs::create_dir_all(&home).unwrap();
+        fs::write(
+            folder.path().join("home/.gitconfig"),
+            "[user]\n\tname = Test\n\temail = test@example.invalid\n",
+        )
+        .unwrap();
+        fs::write(
+            home.join("settings.yaml"),
+            "version: 1\ndefaults:\n  default_sandbox: none\n  default_agent: scripted\n  auto_start_tasks: false\n",
+        )
+        .unwrap();
+        Self { folder, home }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The daemon's command line, with an environment in which nothing of the person's is.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_watchfired"));
+        command.args(args).env_clear().current_dir(self.folder.path());
+        command.env("HOME", self.path("home")).env("WATCHFIRE_HOME", &self.home);
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("WATCHFIRE_LOG", "warn");
+        command
+    }
+
+    /// Starts the daemon, and returns once it is ready.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let mut child = self.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("ready on 127.0.0.1:"), "{line:?}");
+        let file = DaemonFile::read(&self.home).unwrap().unwrap();
+        Running { child, file }
+    }
+
+    /// Connects over the socket.
+    pub(crate) async fn connect(&self) -> Daemon {
+        Daemon::connect(&self.home).await.unwrap()
+    }
+
+    /// Makes a repository with one commit a project of the daemon.
+    pub(crate) async fn project(&self, daemon: &Daemon, name: &str) -> proto::Project {
+        let root = self.path(name);
+        fs::create_dir_all(&root).unwrap();
+        self.git(&root, &["init", "-q", "-b", "main"]);
+        fs::write(root.join("a.txt"), "a\n").unwrap();
+        self.git(&root, &["add", "."]);
+        self.git(&root, &["commit", "-qm", "first"]);
+        let request = proto::CreateProjectRequest {
+            path: root.display().to_string(),
+            definition: "# About\n".to_owned(),
+            ..Default::default()
+        };
+        daemon.projects().create_project(request).await.unwrap().into_inner()
+    }
+
+    /// Adds a ready task whose agent follows a script.
+    pub(crate) async fn task(
+        &self,
+        daemon: &Daemon,
+        project: &str,
+        title: &str,
+        script: &str,
+    ) -> proto::Task {
+        let request = proto::CreateTaskRequest {
+            project_id: project.to_owned(),
+            title: title.to_owned(),
+            prompt: format!("```watchfire-script\n{script}\n```\n"),
+            status: "ready".to_owned(),
+            ..Default::default()
+        };
+        daemon.tasks().create_task(request).await.unwrap().into_inner()
+    }
+
+    pub(crate) fn git(&self, root: &Path, args: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.args(args).current_dir(root).env_clear();
+        command.env("HOME", self.path("home")).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// A request to start something.
+pub(crate) fn start(project: &str, mode: &str, task_number: i32) -> proto::StartAgentRequest {
+    proto::StartAgentRequest {
+        project_id: project.to_owned(),
+        mode: mode.to_owned(),
+        task_number,
+        ..Default::default()
+    }
+}
+
+pub(crate) fn id(project: &str) -> proto::ProjectId {
+    proto::ProjectId { meta: None, project_id: project.to_owned() }
+}
+
+pub(crate) fn task_id(project: &str, task_number: i32) -> proto::TaskId {
+    proto::TaskId { meta: None, project_id: project.to_owned(), task_number }
+}
+
+/// Waits until `holds` does.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
+}
+
+/// Waits until a task has this state.
+pub(crate) async fn until_task(daemon: &Daemon, project: &str, number: i32, state: &str) {
+    until(&format!("task {number} is {state}"), || async {
+        daemon.tasks().get_task(task_id(project, number)).await.unwrap().into_inner().state == state
+    })
+    .await;
+}
+
+/// Adds a token to requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer(pub(crate) String);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if !self.0.is_empty() {
+            let value: MetadataValue<_> = format!("Bearer {}", self.0).parse().unwrap();
+            request.metadata_mut().insert("authorization", value);
+        }
+        Ok(request)
+    }
+}
+
+/// Connects to the port of a daemon, with a token.
+pub(crate) async fn on_port(file: &DaemonFile, token: &str) -> InterceptedService<Channel, Bearer> {
+    let address = format!("http://{}:{}", file.host, file.port);
+    let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
+    InterceptedService::new(channel, Bearer(token.to_owned()))
+}
