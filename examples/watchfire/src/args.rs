@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    branches, chat, costs, diff, doctor, generate, init, logs, observe, prompts, run, sandbox, task,
+    agent, branches, chat, costs, daemon, diff, doctor, generate, init, logs, observe, prompts, run, sandbox,
+    task,
 };
 use crate::demo;
 
@@ -55,6 +56,12 @@ pub(crate) enum Command {
     Generate(generate::GenerateArgs),
     /// Talk to an agent in the project's root
     Chat(chat::ChatArgs),
+    /// Start and stop agents that the daemon runs
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
+    /// Start, show and end the daemon, which runs agents for all terminals
+    #[command(subcommand)]
+    Daemon(daemon::DaemonCommand),
     /// List the agents that run now, started from any terminal
     #[command(visible_alias = "ps")]
     Sessions(observe::SessionsArgs),

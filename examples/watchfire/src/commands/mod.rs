@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
+pub(crate) mod agent;
 pub(crate) mod backup;
 pub(crate) mod branches;
 pub(crate) mod chat;
 pub(crate) mod costs;
+pub(crate) mod daemon;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod generate;
@@ -25,32 +27,38 @@ use crate::failure::{Exit, Result};
 
 pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
     let context = Context::new(cli.directory, cli.json);
-    match cli.command {
-        Command::Demo(args) => demo::run(&context, args).await,
-        Command::Init(args) => init::run(&context, args).await,
-        Command::Task(command) => task::run(&context, command).await,
-        Command::Run(args) => run::run(&context, args).await,
-        Command::Wildfire(args) => run::wildfire(&context, args).await,
-        Command::Generate(args) => generate::run(&context, args).await,
-        Command::Chat(args) => chat::run(&context, args).await,
-        Command::Answer(args) => task::answer(&context, args).await,
-        Command::Resume(args) => task::resume(&context, args).await,
-        Command::Sessions(args) => observe::sessions(&context, args).await,
-        Command::Watch(args) => observe::watch(&context, args).await,
-        Command::Wait(args) => observe::wait(&context, args).await,
-        Command::Follow(args) => observe::follow(&context, args).await,
-        Command::Ask(args) => observe::ask(&context, args).await,
-        Command::Listen(args) => observe::listen(&context, args).await,
-        Command::Send(args) => observe::send(&context, args).await,
-        Command::Costs(args) => costs::run(&context, args).await,
-        Command::Prompts(args) => prompts::run(&context, args).await,
-        Command::Logs(args) => logs::run(&context, args).await,
-        Command::Branches(args) => branches::run(&context, args).await,
-        Command::Backup => backup::save(&context).await,
-        Command::Restore => backup::restore(&context).await,
-        Command::Diff(args) => diff::run(&context, args).await,
-        Command::Doctor(args) => doctor::run(&context, args).await,
-        Command::Sandbox(command) => sandbox::run(&context, command).await,
-        Command::Version => Ok(version::run(&context)),
+    carry_out(&context, cli.command).await.map_err(daemon::explain_lock)
+}
+
+async fn carry_out(context: &Context, command: Command) -> Result<Exit> {
+    match command {
+        Command::Demo(args) => demo::run(context, args).await,
+        Command::Init(args) => init::run(context, args).await,
+        Command::Task(command) => task::run(context, command).await,
+        Command::Run(args) => run::run(context, args).await,
+        Command::Wildfire(args) => run::wildfire(context, args).await,
+        Command::Generate(args) => generate::run(context, args).await,
+        Command::Chat(args) => chat::run(context, args).await,
+        Command::Answer(args) => task::answer(context, args).await,
+        Command::Resume(args) => task::resume(context, args).await,
+        Command::Sessions(args) => observe::sessions(context, args).await,
+        Command::Watch(args) => observe::watch(context, args).await,
+        Command::Wait(args) => observe::wait(context, args).await,
+        Command::Follow(args) => observe::follow(context, args).await,
+        Command::Ask(args) => observe::ask(context, args).await,
+        Command::Listen(args) => observe::listen(context, args).await,
+        Command::Send(args) => observe::send(context, args).await,
+        Command::Costs(args) => costs::run(context, args).await,
+        Command::Prompts(args) => prompts::run(context, args).await,
+        Command::Logs(args) => logs::run(context, args).await,
+        Command::Branches(args) => branches::run(context, args).await,
+        Command::Agent(command) => agent::run(context, command).await,
+        Command::Daemon(command) => daemon::run(context, command).await,
+        Command::Backup => backup::save(context).await,
+        Command::Restore => backup::restore(context).await,
+        Command::Diff(args) => diff::run(context, args).await,
+        Command::Doctor(args) => doctor::run(context, args).await,
+        Command::Sandbox(command) => sandbox::run(context, command).await,
+        Command::Version => Ok(version::run(context)),
     }
 }

@@ -1,0 +1,146 @@
+//! `watchfire agent`: starts and stops agents that the daemon runs.
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use watchfire_client::ApiError;
+use watchfire_client::daemon_proto::{AgentStatus, ProjectId, StartAgentRequest};
+use watchfire_core::model::TaskNumber;
+
+use super::daemon;
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::out::Out;
+use crate::style::Style;
+use crate::text;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Start a task, all ready tasks, or a chat; returns at once
+    Start(StartArgs),
+    /// Run tasks, refine drafts and generate further tasks; returns at once
+    Wildfire(OfAgent),
+    /// Stop everything that runs in this project; work is kept
+    Stop,
+    /// Show what runs in this project
+    Status,
+    /// Go on with what waits for a limit or a login
+    Resume,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StartArgs {
+    /// A task's number, `all`, or nothing for a chat
+    #[arg(value_name = "N|all")]
+    which: Option<String>,
+    #[command(flatten)]
+    of: OfAgent,
+}
+
+#[derive(Args, Debug, Default)]
+pub(crate) struct OfAgent {
+    /// Use this agent instead of the one in task, project or settings
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Use this sandbox: auto, or one that watchfire sandbox probe lists
+    #[arg(long, value_name = "NAME")]
+    sandbox: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit> {
+    let project = context.project().await?;
+    let (home, id) = (project.home.path().to_path_buf(), project.id.to_string());
+    // The daemon opens the store itself.
+    drop(project);
+    let of = || ProjectId { meta: None, project_id: id.clone() };
+    let status = match command {
+        AgentCommand::Start(StartArgs { which, of }) => {
+            let request = match which.as_deref() {
+                None => StartAgentRequest { mode: "chat".to_owned(), ..Default::default() },
+                Some("all") => StartAgentRequest { mode: "start-all".to_owned(), ..Default::default() },
+                Some(number) => {
+                    let task = number.parse::<TaskNumber>()?;
+                    let task_number = i32::try_from(task.value()).unwrap_or(i32::MAX);
+                    StartAgentRequest { mode: "task".to_owned(), task_number, ..Default::default() }
+                }
+            };
+            start(&home, &id, request, of).await?
+        }
+        AgentCommand::Wildfire(of) => {
+            let request = StartAgentRequest { mode: "wildfire".to_owned(), ..Default::default() };
+            start(&home, &id, request, of).await?
+        }
+        AgentCommand::Stop => {
+            daemon_of(&home).await?.agents().stop_agent(of()).await.map_err(ApiError::from)?.into_inner()
+        }
+        AgentCommand::Status => daemon_of(&home)
+            .await?
+            .agents()
+            .get_agent_status(of())
+            .await
+            .map_err(ApiError::from)?
+            .into_inner(),
+        AgentCommand::Resume => {
+            daemon_of(&home).await?.agents().resume_agent(of()).await.map_err(ApiError::from)?.into_inner()
+        }
+    };
+    let agents: Vec<_> = status.all.iter().map(json).collect();
+    context.out.report(json!({ "agents": agents }), |out: Out| {
+        let lines: String = status.all.iter().map(|agent| line(agent, out.style)).collect();
+        if lines.is_empty() { out.style.dim("no agents at work\n") } else { lines }
+    });
+    Ok(Exit::Good)
+}
+
+async fn daemon_of(home: &Path) -> Result<watchfire_client::Daemon> {
+    Ok(watchfire_client::Daemon::connect(home).await?)
+}
+
+async fn start(home: &Path, project: &str, request: StartAgentRequest, of: OfAgent) -> Result<AgentStatus> {
+    let size = crate::terminal::size();
+    let request = StartAgentRequest {
+        project_id: project.to_owned(),
+        rows: size.rows().into(),
+        cols: size.cols().into(),
+        agent: of.agent.unwrap_or_default(),
+        sandbox: of.sandbox.unwrap_or_default(),
+        ..request
+    };
+    let started = daemon::connect(home).await?.agents().start_agent(request).await;
+    Ok(started.map_err(|error| Failure::from(ApiError::from(error)))?.into_inner())
+}
+
+/// Returns an agent as JSON.
+pub(super) fn json(agent: &AgentStatus) -> Value {
+    let issue =
+        agent.issue.as_ref().map(|issue| json!({ "type": issue.issue_type, "message": issue.message }));
+    json!({
+        "project": agent.project_id, "project_name": agent.project_name, "running": agent.is_running,
+        "mode": agent.mode, "task": agent.task_number, "title": agent.task_title,
+        "phase": agent.wildfire_phase, "agent": agent.agent, "session": agent.session_id,
+        "alias": agent.alias, "started_at": agent.started_at, "state": agent.state,
+        "issue": issue, "questions": agent.questions,
+    })
+}
+
+/// Returns an agent as a line: `shop  task #0003 Add a page  running  brave-otter (scripted)`.
+pub(super) fn line(agent: &AgentStatus, style: Style) -> String {
+    let what = match (agent.wildfire_phase.as_str(), agent.task_number) {
+        ("", 0) => agent.mode.clone(),
+        ("", number) => format!("task #{number:04}"),
+        (phase, 0) => phase.to_owned(),
+        (phase, number) => format!("{phase} #{number:04}"),
+    };
+    let mut line = format!("{}  {what}", text::line(&agent.project_name));
+    if !agent.task_title.is_empty() {
+        line = format!("{line} {}", text::line(&agent.task_title));
+    }
+    line = format!("{line}  {}", style.yellow(&agent.state));
+    if !agent.alias.is_empty() {
+        line = format!("{line}  {}", style.dim(&format!("{} ({})", agent.alias, agent.agent)));
+    }
+    let issue = agent.issue.as_ref().map(|issue| format!("\n  {}", style.red(&text::line(&issue.message))));
+    let questions = agent.questions.iter().map(|asked| format!("\n  ? {}", text::line(asked)));
+    format!("{line}{}{}\n", issue.unwrap_or_default(), questions.collect::<String>())
+}

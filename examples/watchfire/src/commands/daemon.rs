@@ -1,0 +1,157 @@
+//! `watchfire daemon`: starts, shows and ends the program that runs agents for all terminals.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use watchfire_client::daemon_proto::{DaemonStatus, ProjectId};
+use watchfire_client::{ApiError, Daemon, DaemonFile};
+use watchfire_core::{Error, ErrorKind};
+use watchfired::DaemonArgs;
+
+use crate::context::{Context, home_path};
+use crate::failure::{Exit, Failure, Result};
+use crate::text;
+
+/// Time that a daemon has to end.
+const END: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DaemonCommand {
+    /// Start the daemon, unless it runs
+    Start(StartArgs),
+    /// Show whether the daemon runs, and what it does
+    Status,
+    /// End the daemon; agents go on by themselves, for the next one
+    Stop(StopArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StartArgs {
+    /// Stay in this terminal, and log to it
+    #[arg(long)]
+    foreground: bool,
+    #[command(flatten)]
+    args: DaemonArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StopArgs {
+    /// Stop all agents first; their work is kept
+    #[arg(long)]
+    agents: bool,
+}
+
+pub(crate) async fn run(context: &Context, command: DaemonCommand) -> Result<Exit> {
+    let home = home_path()?;
+    match command {
+        DaemonCommand::Start(StartArgs { foreground: true, args }) => {
+            watchfired::program(args).await?;
+            Ok(Exit::Good)
+        }
+        DaemonCommand::Start(StartArgs { args, .. }) => start(context, &home, &args).await,
+        DaemonCommand::Status => status(context, &home).await,
+        DaemonCommand::Stop(args) => stop(context, &home, &args).await,
+    }
+}
+
+/// Connects to the daemon, and starts it if it does not run.
+pub(crate) async fn connect(home: &Path) -> Result<Daemon> {
+    Ok(Daemon::find_or_start(home, command(&DaemonArgs::default())?).await?)
+}
+
+/// Returns the command that starts a daemon: this program, which has it in it.
+fn command(args: &DaemonArgs) -> Result<Command> {
+    let program = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
+    let mut command = Command::new(program);
+    command.args(["daemon", "start", "--foreground", "--detached", "--port", &args.port.to_string()]);
+    command.args(args.origins.iter().flat_map(|origin| ["--origin", origin]));
+    command.args(args.end_agents.then_some("--end-agents"));
+    // It keeps no folder from being removed.
+    command.current_dir("/");
+    Ok(command)
+}
+
+async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit> {
+    if let Ok(daemon) = Daemon::connect(home).await {
+        let status = status_of(&daemon).await?;
+        tell(context, &status, "the daemon runs already");
+        return Ok(Exit::Good);
+    }
+    let daemon = Daemon::find_or_start(home, command(args)?).await?;
+    tell(context, &status_of(&daemon).await?, "the daemon has started");
+    Ok(Exit::Good)
+}
+
+async fn status(context: &Context, home: &Path) -> Result<Exit> {
+    let daemon = Daemon::connect(home).await?;
+    let status = status_of(&daemon).await?;
+    tell(context, &status, "the daemon runs");
+    Ok(Exit::Good)
+}
+
+async fn status_of(daemon: &Daemon) -> Result<DaemonStatus> {
+    let status = daemon.service().get_status(()).await.map_err(ApiError::from)?;
+    Ok(status.into_inner())
+}
+
+async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
+    let daemon = Daemon::connect(home).await?;
+    let status = status_of(&daemon).await?;
+    if args.agents {
+        for agent in &status.active_agents {
+            let project = ProjectId { meta: None, project_id: agent.project_id.clone() };
+            daemon.agents().stop_agent(project).await.map_err(ApiError::from)?;
+        }
+    }
+    daemon.service().shutdown(()).await.map_err(ApiError::from)?;
+    // It has ended when its lock is free.
+    let lock = home.join("daemon.lock");
+    let waited =
+        tokio::task::spawn_blocking(move || watchfire_core::files::FileLock::acquire(&lock, END)).await;
+    let failed = |error| Error::new(ErrorKind::Internal, "waiting for the daemon").with_source(error);
+    waited.map_err(failed)??;
+    let left = status.active_agents.iter().filter(|agent| agent.is_running && !args.agents).count();
+    context.out.report(json!({ "stopped": true, "agents_left": left }), |_| match left {
+        0 => "the daemon has ended\n".to_owned(),
+        left => format!("the daemon has ended; agents that go on: {left}\n"),
+    });
+    Ok(Exit::Good)
+}
+
+fn tell(context: &Context, status: &DaemonStatus, what: &str) {
+    let agents: Vec<_> = status.active_agents.iter().map(super::agent::json).collect();
+    let value = json!({
+        "running": true, "host": status.host, "port": status.port, "pid": status.pid,
+        "started_at": status.started_at, "uptime_seconds": status.uptime_seconds,
+        "version": status.version, "projects": status.projects, "agents": agents,
+    });
+    context.out.report(value, |out| {
+        let DaemonStatus { host, port, pid, version, projects, .. } = status;
+        let up = text::elapsed(Duration::from_secs(status.uptime_seconds));
+        let mut told = format!(
+            "{what}: {host}:{port}, pid {pid}, release {version}, up {up}, projects open: {projects}\n"
+        );
+        for agent in &status.active_agents {
+            told.push_str(&super::agent::line(agent, out.style));
+        }
+        if status.active_agents.is_empty() {
+            told.push_str(&out.style.dim("no agents at work\n"));
+        }
+        told
+    });
+}
+
+/// Says in an error of a locked project that it is the daemon that has it, and what to do instead.
+pub(crate) fn explain_lock(failure: Failure) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let daemon = home_path().ok().and_then(|home| DaemonFile::read(&home).ok().flatten());
+    let pid = daemon.map(|file| file.pid.to_string());
+    if error.kind() == ErrorKind::Locked && pid.is_some() && error.detail("pid") == pid.as_deref() {
+        let hint = "the daemon has it: watchfire agent start N lets it run a task, and watchfire daemon stop ends it";
+        return Failure::Error(error.with("hint", hint));
+    }
+    Failure::Error(error)
+}
