@@ -120,6 +120,31 @@ fn widths_of_graphemes_are_redrawn_for_any_receiver() {
     }
 }
 
+/// A viewer's terminal reports keys and the mouse as the child asked for.
+#[test]
+fn modes_are_taken_over() {
+    let size = Size::new(10, 3);
+    let (mut terminal, mut viewer) = (Emulator::new(size), Emulator::new(size));
+    let mut before = viewer.snapshot().modes;
+    for bytes in [
+        "\x1b[?1h\x1b[?2004h\x1b[?1000h\x1b[?1006h",
+        "\x1b[?1003h\x1b[?1004h",
+        "\x1b[?1002h\x1b[?1l",
+        "\x1b[?1002l\x1b[?5h\x1b[?66h",
+        "\x1bc",
+    ] {
+        terminal.process(bytes.as_bytes());
+        let now = terminal.snapshot().modes;
+        viewer.process(diff::modes(before, now).as_bytes());
+        assert_eq!(viewer.snapshot().modes, now, "{bytes:?}");
+        assert_eq!(diff::modes(now, now), "");
+        before = now;
+    }
+    // The screen that the child is on is its own business.
+    terminal.process(b"\x1b[?1049h");
+    assert_eq!(diff::modes(before, terminal.snapshot().modes), "");
+}
+
 /// Each line brings its own looks, and leaves none to the next.
 #[test]
 fn a_line_stands_alone() {

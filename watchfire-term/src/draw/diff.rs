@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use watchfire_core::terminal::{
-    Attributes, Cell, Color, CursorShape, Hyperlink, Line, RunKind, Snapshot, Style, Underline,
+    Attributes, Cell, Color, CursorShape, Hyperlink, Line, Modes, RunKind, Snapshot, Style, Underline,
 };
 
 use crate::cells::width;
@@ -119,6 +119,40 @@ pub fn line(line: &Line) -> String {
         out.push_str(text);
     }
     end(style, link, &mut out);
+    out
+}
+
+/// The modes that a viewer's terminal takes over, with their numbers: how keys, pastes and the mouse are reported to the
+/// child, and how the screen looks.
+const TAKEN_OVER: [(Modes, u16); 9] = [
+    (Modes::REVERSE_SCREEN, 5),
+    (Modes::APPLICATION_CURSOR, 1),
+    (Modes::APPLICATION_KEYPAD, 66),
+    (Modes::BRACKETED_PASTE, 2004),
+    (Modes::FOCUS, 1004),
+    (Modes::MOUSE_BUTTONS, 1000),
+    (Modes::MOUSE_DRAG, 1002),
+    (Modes::MOUSE_MOVE, 1003),
+    (Modes::MOUSE_SGR, 1006),
+];
+
+/// Returns ANSI that takes a viewer's terminal from the modes `from` to `to`, so that what is typed there can be passed on as it is.
+/// The viewer stays on the screen that it is on.
+#[must_use]
+pub fn modes(from: Modes, to: Modes) -> String {
+    let mut out = String::new();
+    let changed = |on: bool| {
+        let is = move |mode: &&(Modes, u16)| {
+            from.contains(mode.0) != to.contains(mode.0) && to.contains(mode.0) == on
+        };
+        TAKEN_OVER.iter().filter(is)
+    };
+    // Off before on: terminals keep one mode of the mouse, and turning off another would end it.
+    for (on, suffix) in [(false, 'l'), (true, 'h')] {
+        for (_, number) in changed(on) {
+            let _ = write!(out, "\x1b[?{number}{suffix}");
+        }
+    }
     out
 }
 
