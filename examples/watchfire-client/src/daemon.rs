@@ -1,7 +1,6 @@
 //! The daemon of a home: found, or started.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tonic::transport::Channel;
@@ -14,6 +13,7 @@ use watchfire_api::daemon_proto::project_service_client::ProjectServiceClient;
 use watchfire_api::daemon_proto::settings_service_client::SettingsServiceClient;
 use watchfire_api::daemon_proto::task_service_client::TaskServiceClient;
 use watchfire_api::daemon_socket;
+use watchfire_core::process::{CommandSpec, Group, SpawnOptions, spawn};
 
 use crate::client::{LARGEST, channel};
 
@@ -42,11 +42,12 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Connects to the daemon of the home at `home`, or starts it by `command`, which has to lead to a program that stays.
+    /// Connects to the daemon of the home at `home`, or starts it by `command`, in a session of its own and without the descriptors
+    /// of this process.
     ///
     /// # Errors
     /// `app_not_running` if it does not start, with what it said.
-    pub async fn find_or_start(home: &Path, mut command: Command) -> Result<Self, ApiError> {
+    pub async fn find_or_start(home: &Path, command: &CommandSpec) -> Result<Self, ApiError> {
         if let Ok(daemon) = Self::connect(home).await {
             return Ok(daemon);
         }
@@ -54,8 +55,8 @@ impl Daemon {
             ApiError::new("app_not_running", format!("the daemon did not start: {why}"))
                 .with_hint(format!("its log is {}", home.join("daemon.log").display()))
         };
-        let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut child = started.map_err(|error| failed(error.to_string()))?;
+        let started = spawn(command, SpawnOptions::default().with_group(Group::Session));
+        let mut child = started.map_err(|error| failed(error.report()))?;
         let deadline = tokio::time::Instant::now() + START;
         loop {
             // Another client may have started one at the same time: ours ends then, and theirs is as good.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agent, branches, chat, costs, daemon, diff, doctor, generate, init, logs, observe, prompts, run, sandbox,
-    task,
+    agent, attach, branches, chat, costs, daemon, diff, doctor, generate, init, logs, observe, prompts, run,
+    sandbox, task,
 };
 use crate::demo;
 
@@ -59,6 +59,8 @@ pub(crate) enum Command {
     /// Start and stop agents that the daemon runs
     #[command(subcommand)]
     Agent(agent::AgentCommand),
+    /// Show the terminal of an agent that the daemon runs, and type into it
+    Attach(attach::AttachArgs),
     /// Start, show and end the daemon, which runs agents for all terminals
     #[command(subcommand)]
     Daemon(daemon::DaemonCommand),

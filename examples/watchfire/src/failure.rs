@@ -43,6 +43,8 @@ pub(crate) enum Failure {
     Command { error: Error, code: u8 },
     /// An error of the program that runs the agents, and further details.
     Remote { error: ApiError, more: Vec<(&'static str, Value)> },
+    /// An error that keeps a terminal from being attached, whose exit codes have a meaning of their own.
+    Attach { error: ApiError, code: u8 },
     /// A command line that makes no sense as a whole. clap reports other mistakes.
     Usage { message: String, hint: String },
 }
@@ -69,7 +71,7 @@ impl Failure {
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Error(_) | Self::Remote { .. } => 1,
-            Self::Command { code, .. } => *code,
+            Self::Command { code, .. } | Self::Attach { code, .. } => *code,
             // The code that clap uses for its own mistakes.
             Self::Usage { .. } => 2,
         }
@@ -102,7 +104,7 @@ impl Failure {
         let Told { message, facts, because, hint } = self.told();
         let code = match self {
             Self::Error(error) | Self::Command { error, .. } => error.code(),
-            Self::Remote { error, .. } => &error.code,
+            Self::Remote { error, .. } | Self::Attach { error, .. } => &error.code,
             Self::Usage { .. } => "usage",
         };
         let mut details: Map<_, _> = facts.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -118,7 +120,7 @@ impl Failure {
     fn told(&self) -> Told {
         let error = match self {
             Self::Error(error) | Self::Command { error, .. } => error,
-            Self::Remote { error, .. } => {
+            Self::Remote { error, .. } | Self::Attach { error, .. } => {
                 return Told {
                     message: error.message.clone(),
                     facts: error.details.clone().into_iter().collect(),

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _, stdin, stdout};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::sync::mpsc;
 use watchfire_core::terminal::Size;
 use watchfire_core::{Error, Result};
 
@@ -89,4 +90,21 @@ fn change(undo: &'static str, edit: impl FnOnce(&mut Termios)) -> Result<Changed
 fn write(sequence: &str) {
     let mut out = stdout().lock();
     let _ = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Returns a receiver of typed bytes. Its thread lives until the program ends, because nothing interrupts a read from
+/// a terminal.
+pub(crate) fn typed() -> mpsc::Receiver<Vec<u8>> {
+    // Bounded: while the agent takes no input, the keys wait in the person's terminal.
+    let (send, keys) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
+            let typed = buffer.get(..read).unwrap_or_default().to_vec();
+            if send.blocking_send(typed).is_err() {
+                break;
+            }
+        }
+    });
+    keys
 }

@@ -25,7 +25,7 @@ pub struct DaemonArgs {
     /// End the agents with the daemon, instead of leaving them at work for the next one
     #[arg(long)]
     pub end_agents: bool,
-    /// Leave the terminal: log into daemon.log of the home
+    /// Log into daemon.log of the home
     #[arg(long, hide = true)]
     pub detached: bool,
 }
@@ -41,7 +41,6 @@ pub async fn program(args: DaemonArgs) -> Result<()> {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     // Fails if the program has a log already, which then takes ours too.
     if args.detached {
-        leave_terminal();
         let file = life::open_log(&home)?;
         let _ = log.with_writer(std::sync::Mutex::new(file)).try_init();
     } else {
@@ -57,12 +56,6 @@ pub async fn program(args: DaemonArgs) -> Result<()> {
         tracing::error!("{}", error.report());
     }
     ended
-}
-
-/// Begins a session of its own, so that the end of the terminal does not reach it.
-fn leave_terminal() {
-    // Fails for the leader of a group, which no terminal ends with its session either.
-    let _ = rustix::process::setsid();
 }
 
 /// Runs the program and returns its exit code.

@@ -4,12 +4,12 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{World, id, start, until, until_task};
 use watchfire_api::DaemonFile;
 use watchfire_client::Daemon;
+use watchfire_core::process::CommandSpec;
 
 fn signal(child: &std::process::Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
@@ -52,14 +52,10 @@ async fn what_a_killed_daemon_left_keeps_nobody_from_starting() {
     fs::write(&path, text.replace(&format!("pid: {}", left.pid), &format!("pid: {alive}"))).unwrap();
 
     // Two clients at once: one daemon.
-    let command = || {
-        let mut command = world.command(&[]);
-        command.current_dir("/");
-        command
-    };
+    let command = world.spec();
     let (one, two) = tokio::join!(
-        Daemon::find_or_start(&world.home, command()),
-        Daemon::find_or_start(&world.home, command())
+        Daemon::find_or_start(&world.home, &command),
+        Daemon::find_or_start(&world.home, &command)
     );
     let pid = |daemon: Daemon| async move { daemon.service().get_status(()).await.unwrap().into_inner().pid };
     let one = one.unwrap();
@@ -73,7 +69,7 @@ async fn what_a_killed_daemon_left_keeps_nobody_from_starting() {
 #[tokio::test]
 async fn one_that_cannot_start_is_an_error_at_once() {
     let world = World::new();
-    let error = Daemon::find_or_start(&world.home, Command::new("false")).await.unwrap_err();
+    let error = Daemon::find_or_start(&world.home, &CommandSpec::new("false")).await.unwrap_err();
     assert_eq!(error.code, "app_not_running");
     assert!(error.hint.unwrap().contains("daemon.log"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -98,6 +98,13 @@ async fn screens_are_lines_cells_or_changes() {
     };
     assert_eq!(agents.subscribe_screen(gone).await.unwrap_err().code(), Code::FailedPrecondition);
     agents.stop_agent(id(&project)).await.unwrap();
+    let end = loop {
+        if let Some(end) = next(&mut changes).await.end {
+            break end;
+        }
+    };
+    assert_eq!(end.outcome, "interrupted");
+    assert_ne!(end.exit_code, 0);
 }
 
 /// A client that reads raw output goes on where it was, and with the next agent of a chain.

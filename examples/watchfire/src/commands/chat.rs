@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::{ChatRequest, LogStream, Seen};
 use watchfire_core::schedule::{Change, Notice};
@@ -96,7 +95,7 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     // The person's terminal gets every byte, and it answers the agent's queries itself: only it knows its
     // colours, its size in pixels and its keys.
     let output = session.attach(&AttachRequest::output().with_answers())?;
-    let mut keys = read_keys();
+    let mut keys = terminal::typed();
     let mut filter = Keys::default();
     let mut resized =
         signal(SignalKind::window_change()).map_err(|e| Error::io("listening for signals", e))?;
@@ -130,21 +129,4 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     };
     showing.abort();
     Ok(ended?)
-}
-
-/// Returns a receiver of typed bytes. Its thread lives until the program ends, because nothing interrupts a read from
-/// a terminal.
-fn read_keys() -> mpsc::Receiver<Vec<u8>> {
-    // Bounded: while the agent takes no input, the keys wait in the person's terminal.
-    let (send, keys) = mpsc::channel(16);
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(read @ 1..) = rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
-            let typed = buffer.get(..read).unwrap_or_default().to_vec();
-            if send.blocking_send(typed).is_err() {
-                break;
-            }
-        }
-    });
-    keys
 }

@@ -1,13 +1,13 @@
 //! `watchfire daemon`: starts, shows and ends the program that runs agents for all terminals.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 use watchfire_client::daemon_proto::{DaemonStatus, ProjectId};
 use watchfire_client::{ApiError, Daemon, DaemonFile};
+use watchfire_core::process::CommandSpec;
 use watchfire_core::{Error, ErrorKind};
 use watchfired::DaemonArgs;
 
@@ -59,19 +59,21 @@ pub(crate) async fn run(context: &Context, command: DaemonCommand) -> Result<Exi
 
 /// Connects to the daemon, and starts it if it does not run.
 pub(crate) async fn connect(home: &Path) -> Result<Daemon> {
-    Ok(Daemon::find_or_start(home, command(&DaemonArgs::default())?).await?)
+    Ok(Daemon::find_or_start(home, &command(&DaemonArgs::default())?).await?)
 }
 
 /// Returns the command that starts a daemon: this program, which has it in it.
-fn command(args: &DaemonArgs) -> Result<Command> {
+fn command(args: &DaemonArgs) -> Result<CommandSpec> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
-    let mut command = Command::new(program);
-    command.args(["daemon", "start", "--foreground", "--detached", "--port", &args.port.to_string()]);
-    command.args(args.origins.iter().flat_map(|origin| ["--origin", origin]));
-    command.args(args.end_agents.then_some("--end-agents"));
-    // It keeps no folder from being removed.
-    command.current_dir("/");
-    Ok(command)
+    let mut command = CommandSpec::new(program)
+        .with_args(["daemon", "start", "--foreground", "--detached", "--port", &args.port.to_string()])
+        .with_args(args.origins.iter().flat_map(|origin| ["--origin", origin]))
+        // It keeps no folder from being removed.
+        .with_cwd("/");
+    if args.end_agents {
+        command = command.with_args(["--end-agents"]);
+    }
+    Ok(command.with_envs(std::env::vars_os()))
 }
 
 async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit> {
@@ -80,7 +82,7 @@ async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit
         tell(context, &status, "the daemon runs already");
         return Ok(Exit::Good);
     }
-    let daemon = Daemon::find_or_start(home, command(args)?).await?;
+    let daemon = Daemon::find_or_start(home, &command(args)?).await?;
     tell(context, &status_of(&daemon).await?, "the daemon has started");
     Ok(Exit::Good)
 }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod agent;
+pub(crate) mod attach;
 pub(crate) mod backup;
 pub(crate) mod branches;
 pub(crate) mod chat;
@@ -52,6 +53,7 @@ async fn carry_out(context: &Context, command: Command) -> Result<Exit> {
         Command::Prompts(args) => prompts::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Branches(args) => branches::run(context, args).await,
+        Command::Attach(args) => attach::run(context, args).await,
         Command::Agent(command) => agent::run(context, command).await,
         Command::Daemon(command) => daemon::run(context, command).await,
         Command::Backup => backup::save(context).await,

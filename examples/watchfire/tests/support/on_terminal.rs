@@ -21,16 +21,18 @@ pub(crate) struct OnTerminal {
     painted: Arc<Mutex<Vec<u8>>>,
     /// While this is locked, the terminal takes no output beyond what the kernel buffers.
     pub(crate) stalled: Arc<Mutex<()>>,
+    reader: std::thread::JoinHandle<()>,
 }
 
 impl OnTerminal {
     pub(crate) fn start(world: &World, at: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap();
         let open = || {
-            let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+            use rustix::fs::OFlags;
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
             rustix::fs::open(&name, flags, rustix::fs::Mode::empty()).unwrap()
         };
         let terminal = open();
@@ -44,14 +46,14 @@ impl OnTerminal {
         let sink = Arc::clone(&painted);
         let stalled = Arc::new(Mutex::new(()));
         let stall = Arc::clone(&stalled);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = screen.read(&mut buffer) {
                 sink.lock().unwrap().extend_from_slice(&buffer[..read]);
                 drop(stall.lock().unwrap());
             }
         });
-        Self { child, keys, terminal, painted, stalled }
+        Self { child, keys, terminal, painted, stalled, reader }
     }
 
     pub(crate) fn painted(&self) -> String {
@@ -74,9 +76,11 @@ impl OnTerminal {
             status.is_some()
         });
         assert!(self.echoes(), "the terminal is as it was");
-        // What it wrote before its end is on its way.
-        let mut before = usize::MAX;
-        until("all is read", || std::mem::replace(&mut before, self.painted().len()) == self.painted().len());
-        (self.painted(), status.and_then(|status| status.code()))
+        // What it wrote before its end is on its way. Nothing more comes once no one has the terminal open.
+        drop(self.terminal);
+        let reader = self.reader;
+        until("all is read", || reader.is_finished());
+        let painted = String::from_utf8_lossy(&self.painted.lock().unwrap()).into_owned();
+        (painted, status.and_then(|status| status.code()))
     }
 }

@@ -10,8 +10,8 @@ use tonic::Status;
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::status;
 use watchfire_core::Result;
-use watchfire_core::orchestrator::ProjectHandle;
-use watchfire_core::session::{AttachRequest, ScreenChange, ScreenUpdate, Session};
+use watchfire_core::orchestrator::{ProjectHandle, SessionOutcome};
+use watchfire_core::session::{AttachRequest, Cause, Ended, Exit, ScreenChange, ScreenUpdate, Session};
 use watchfire_core::terminal::Snapshot;
 use watchfire_term::{diff, wire};
 
@@ -92,11 +92,31 @@ pub(super) fn screens(
                         return Ok(());
                     }
                 }
+                let last = proto::ScreenBuffer {
+                    session_id: session.info().id.to_string(),
+                    end: Some(end(&session.ended().await)),
+                    ..proto::ScreenBuffer::default()
+                };
+                if send.send(Ok(last)).await.is_err() {
+                    return Ok(());
+                }
                 before = Some(session);
             }
             Ok(())
         })
     }))
+}
+
+fn end(ended: &Ended) -> proto::SessionEnd {
+    let outcome = SessionOutcome::of(ended);
+    let exit_code = match ended.exit {
+        // It was ended by us, because terminal programs do not end by themselves.
+        _ if ended.cause == Cause::Claimed && outcome == SessionOutcome::Completed => 0,
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128_i32.saturating_add(signal),
+        _ => 255,
+    };
+    proto::SessionEnd { exit_code, outcome: outcome.as_str().to_owned() }
 }
 
 fn buffer(
@@ -127,6 +147,7 @@ fn buffer(
         cells,
         title: snapshot.title.as_deref().unwrap_or_default().to_owned(),
         scrolled: snapshot.scrollback.end,
+        end: None,
     }
 }
 

@@ -18,6 +18,7 @@ use tonic::{Request, Status};
 use watchfire_api::DaemonFile;
 use watchfire_api::daemon_proto as proto;
 use watchfire_client::Daemon;
+use watchfire_core::process::CommandSpec;
 
 /// The longest that anything here may take: a busy machine is slow, a hanging one never ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,6 +72,14 @@ impl World {
         command.env("HOME", self.path("home")).env("WATCHFIRE_HOME", &self.home);
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("WATCHFIRE_LOG", "warn");
         command
+    }
+
+    /// The same for a client that starts it.
+    pub(crate) fn spec(&self) -> CommandSpec {
+        CommandSpec::new(env!("CARGO_BIN_EXE_watchfired"))
+            .with_env("HOME", self.path("home"))
+            .with_env("WATCHFIRE_HOME", &self.home)
+            .with_env("PATH", std::env::var_os("PATH").unwrap_or_default())
     }
 
     /// Starts the daemon, and returns once it is ready.

@@ -74,7 +74,9 @@ pub enum SessionOutcome {
 }
 
 impl SessionOutcome {
-    pub(crate) fn of(ended: &Ended) -> Self {
+    /// Returns the outcome of a session that ended.
+    #[must_use]
+    pub fn of(ended: &Ended) -> Self {
         match (ended.cause, &ended.claim) {
             (_, Some(claim)) if claim.success => Self::Completed,
             (_, Some(_)) | (Cause::TimedOut, _) => Self::Failed,

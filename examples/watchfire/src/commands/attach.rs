@@ -1,0 +1,303 @@
+//! `watchfire attach`: the terminal of an agent that the daemon runs, in the person's own.
+//!
+//! What is shown is painted from the screen that the daemon keeps, so the agent's queries never reach the person's terminal, and no
+//! answer of that terminal is taken for a key.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use watchfire_client::daemon_proto::{
+    AgentStatus, ProjectId, ResizeRequest, ScreenBuffer, ScreenFormat, SendInputRequest, SessionEnd,
+    SubscribeScreenRequest,
+};
+use watchfire_client::{ApiError, Daemon};
+use watchfire_core::model::TaskNumber;
+use watchfire_core::terminal::{Modes, Snapshot};
+use watchfire_core::{Error, ErrorKind};
+use watchfire_term::{diff, wire};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure, Result};
+use crate::terminal;
+
+/// Exit code of a client whose session was cut off, and of one that could not attach.
+const CUT_OFF: u8 = 254;
+const NOT_ATTACHED: u8 = 255;
+/// Ctrl+] as a byte, and in the kitty keyboard protocol.
+const DETACH: [&[u8]; 2] = [b"\x1d", b"\x1b[93;5u"];
+/// Time within which a daemon that has ended may be back.
+const BACK: Duration = Duration::from_secs(10);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Everything you type goes to the agent. Ctrl+] detaches; the agent goes on.
+
+Exit codes: 0 you detached; the agent's own at its end; 254 the daemon has gone; 255 nothing to attach to.
+
+Examples:
+  watchfire attach            the agent of this project that started last
+  watchfire attach 3          the agent of task 3
+  watchfire attach --read-only")]
+pub(crate) struct AttachArgs {
+    /// A task's number, or the name of an agent
+    #[arg(value_name = "N|NAME")]
+    which: Option<String>,
+    /// Only look: neither keys nor the size of this terminal reach the agent
+    #[arg(long)]
+    read_only: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
+    if context.out.json || !terminal::is_interactive() {
+        return Err(Failure::usage("attach needs a terminal", "run it where you can type and see"));
+    }
+    let project = context.project().await?;
+    let (home, id) = (project.home.path().to_path_buf(), project.id.to_string());
+    drop(project);
+    let refused = |failure: Failure| match failure {
+        Failure::Remote { error, .. } => Failure::Attach { error, code: NOT_ATTACHED },
+        failure => failure,
+    };
+    let mut daemon = Daemon::connect(&home).await.map_err(|error| refused(error.into()))?;
+    let agent = find(&daemon, &id, args.which.as_deref()).await.map_err(refused)?;
+    let viewer = Viewer { project: id, session: agent.session_id, read_only: args.read_only };
+    let mut keys = terminal::typed();
+    let changed = terminal::raw()?;
+    let mut shown = Shown::begin();
+    let ended = loop {
+        match viewer.follow(&daemon, &mut shown, &mut keys).await {
+            // The daemon may be started anew, with the agent still at work.
+            End::Gone(error) => match again(&home).await {
+                Some(next) => daemon = next,
+                None => break End::Gone(error),
+            },
+            ended => break ended,
+        }
+    };
+    drop(shown);
+    drop(changed);
+    match ended {
+        End::Detached => {
+            context.out.line("detached; the agent goes on");
+            Ok(Exit::Good)
+        }
+        End::Over(SessionEnd { exit_code, outcome }) => {
+            context.out.line(format!("the agent has ended: {outcome}"));
+            Ok(Exit::Of(u8::try_from(exit_code).unwrap_or(NOT_ATTACHED)))
+        }
+        End::Gone(error) => Err(Failure::Attach { error, code: CUT_OFF }),
+    }
+}
+
+/// Returns the agent that is meant.
+async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<AgentStatus> {
+    let of = ProjectId { meta: None, project_id: project.to_owned() };
+    let status = daemon.agents().get_agent_status(of).await.map_err(ApiError::from)?.into_inner();
+    let mut running: Vec<_> = status.all.into_iter().filter(|agent| agent.is_running).collect();
+    if let Some(which) = which {
+        let number = which.parse::<TaskNumber>().ok().and_then(|it| i32::try_from(it.value()).ok());
+        running.retain(|agent| agent.alias == which || number.is_some_and(|it| it == agent.task_number));
+    }
+    running.pop().ok_or_else(|| {
+        let error = Error::new(ErrorKind::TargetOff, "no such agent runs in this project")
+            .with("hint", "watchfire agent status lists those that do");
+        Failure::from(ApiError::from(error))
+    })
+}
+
+/// Waits for a daemon that comes back.
+async fn again(home: &std::path::Path) -> Option<Daemon> {
+    let deadline = tokio::time::Instant::now() + BACK;
+    while tokio::time::Instant::now() < deadline {
+        if let Ok(daemon) = Daemon::connect(home).await {
+            return Some(daemon);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    None
+}
+
+enum End {
+    Detached,
+    Over(SessionEnd),
+    /// The daemon, or the connection to it.
+    Gone(ApiError),
+}
+
+/// What is attached to what.
+struct Viewer {
+    project: String,
+    session: String,
+    read_only: bool,
+}
+
+impl Viewer {
+    /// Shows the screen and passes keys on, until one side ends it.
+    async fn follow(
+        &self,
+        daemon: &Daemon,
+        shown: &mut Shown,
+        keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>,
+    ) -> End {
+        let Ok(mut resized) = signal(SignalKind::window_change()) else { return End::Detached };
+        let mut agents = daemon.agents();
+        let request = SubscribeScreenRequest {
+            project_id: self.project.clone(),
+            session_id: self.session.clone(),
+            format: ScreenFormat::Changes.into(),
+            ..Default::default()
+        };
+        let mut screen = match agents.subscribe_screen(request).await {
+            Ok(screen) => screen.into_inner(),
+            Err(error) => return End::Gone(error.into()),
+        };
+        // Whole again with the first message.
+        shown.forget();
+        self.fit(daemon).await;
+        loop {
+            tokio::select! {
+                buffer = screen.message() => match buffer {
+                    Ok(Some(ScreenBuffer { end: Some(end), .. })) => return End::Over(end),
+                    Ok(Some(buffer)) => shown.show(&buffer),
+                    Ok(None) => return End::Detached,
+                    Err(error) => return End::Gone(error.into()),
+                },
+                _ = resized.recv() => self.fit(daemon).await,
+                typed = keys.recv() => {
+                    let Some(typed) = typed else { return End::Detached };
+                    let through = shown.keys.before_detach(&typed);
+                    let detaches = through.len() < typed.len();
+                    if !through.is_empty() && !self.read_only {
+                    let request = SendInputRequest {
+                        project_id: self.project.clone(),
+                        session_id: self.session.clone(),
+                        data: through.to_vec(),
+                        meta: None,
+                    };
+                    // The end of the session is seen on its screen.
+                    let _ = agents.send_input(request).await;
+                    }
+                    if detaches {
+                        return End::Detached;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the agent the size of this terminal.
+    async fn fit(&self, daemon: &Daemon) {
+        if self.read_only {
+            return;
+        }
+        let size = terminal::size();
+        let request = ResizeRequest {
+            project_id: self.project.clone(),
+            session_id: self.session.clone(),
+            rows: size.rows().into(),
+            cols: size.cols().into(),
+            meta: None,
+        };
+        // The end of the session is seen on its screen.
+        let _ = daemon.agents().resize(request).await;
+    }
+}
+
+/// What was typed, as far as it matters for our key.
+#[derive(Debug, Default)]
+struct Typed {
+    /// Inside of a paste everything is text.
+    pasting: bool,
+}
+
+impl Typed {
+    /// Returns the bytes of one read that come before the key that detaches, or all.
+    fn before_detach<'a>(&mut self, typed: &'a [u8]) -> &'a [u8] {
+        for at in 0..typed.len() {
+            let rest = &typed[at..];
+            if self.pasting {
+                self.pasting = !rest.starts_with(b"\x1b[201~");
+            } else if rest.starts_with(b"\x1b[200~") {
+                self.pasting = true;
+            } else if DETACH.iter().any(|key| rest.starts_with(key)) {
+                return &typed[..at];
+            }
+        }
+        typed
+    }
+}
+
+/// The screen as this terminal shows it.
+struct Shown {
+    screen: Option<Snapshot>,
+    modes: Modes,
+    keys: Typed,
+}
+
+impl Shown {
+    /// Begins on the alternate screen, without wrapping: a terminal that is smaller than the screen shows a part of it.
+    fn begin() -> Self {
+        write("\x1b[?1049h\x1b[?7l");
+        Self { screen: None, modes: Modes::default(), keys: Typed::default() }
+    }
+
+    fn forget(&mut self) {
+        self.screen = None;
+    }
+
+    fn show(&mut self, buffer: &ScreenBuffer) {
+        let next = match &self.screen {
+            Some(screen) => wire::decode_change(screen, &buffer.cells),
+            None => wire::decode(&buffer.cells),
+        };
+        // Of a release that this one does not know. The next whole screen is shown.
+        let Ok(next) = next else { return self.forget() };
+        let is_same_size = self.screen.as_ref().is_some_and(|screen| screen.size == next.size);
+        let painted = match &self.screen {
+            // Rows move within the screen of the agent, which may be smaller than this terminal.
+            Some(screen) if is_same_size => diff::repaint(screen, &next),
+            _ => format!("\x1b[1;{}r{}", next.size.rows(), diff::paint(&next)),
+        };
+        let modes = diff::modes(self.modes, next.modes);
+        self.modes = next.modes;
+        // As one, so that no half of it is seen.
+        write(&format!("\x1b[?2026h{modes}{painted}\x1b[?2026l"));
+        self.screen = Some(next);
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let modes = diff::modes(self.modes, Modes::default());
+        write(&format!("{modes}\x1b[r\x1b[?7h\x1b[?1049l"));
+    }
+}
+
+fn write(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // The kernel sends a hang-up when the terminal is gone.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_key_counts_anywhere_but_in_a_paste() {
+        let through = |typed: &[u8]| Typed::default().before_detach(typed).to_vec();
+        assert_eq!(through(b"abc"), b"abc");
+        assert_eq!(through(b"\x1d"), b"");
+        assert_eq!(through(b"ab\x1dcd"), b"ab");
+        assert_eq!(through(b"ab\x1b[93;5u"), b"ab");
+        assert_eq!(through(b"\x1b[200~a\x1db\x1b[201~c\x1dd"), b"\x1b[200~a\x1db\x1b[201~c");
+        // A paste may come in several reads.
+        let mut keys = Typed::default();
+        assert_eq!(keys.before_detach(b"\x1b[200~a"), b"\x1b[200~a");
+        assert_eq!(keys.before_detach(b"\x1d"), b"\x1d");
+        assert_eq!(keys.before_detach(b"\x1b[201~"), b"\x1b[201~");
+        assert_eq!(keys.before_detach(b"\x1d"), b"");
+    }
+}

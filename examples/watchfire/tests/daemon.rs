@@ -1,0 +1,153 @@
+//! The command line with the daemon: it is started, shown and ended, and its agents are started, attached to and stopped.
+
+mod support;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use rustix::termios::{Winsize, tcsetwinsize};
+use support::on_terminal::OnTerminal;
+use support::{World, until};
+
+/// A home with a daemon, which ends with the test.
+struct WithDaemon(World);
+
+impl WithDaemon {
+    fn new() -> Self {
+        let world = World::new();
+        let home = world.empty("watchfire-home");
+        // The sandboxes have tests of their own.
+        let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  auto_start_tasks: false\n";
+        fs::write(home.join("settings.yaml"), settings).unwrap();
+        Self(world)
+    }
+
+    fn shop(&self) -> PathBuf {
+        self.0.project("shop", "")
+    }
+
+    fn started(&self, root: &Path) -> serde_json::Value {
+        self.0.run(root, ["daemon", "start", "--json"]).good().json()
+    }
+
+    fn is_running(&self, root: &Path, task: u64) -> bool {
+        let status = self.0.run(root, ["agent", "status", "--json"]).good().json();
+        let agents = status["agents"].as_array().unwrap().clone();
+        agents.iter().any(|agent| agent["task"] == task && agent["running"] == true)
+    }
+}
+
+impl Drop for WithDaemon {
+    fn drop(&mut self) {
+        // It may have ended.
+        let stop = self.0.command(self.0.folder.path(), ["daemon", "stop", "--agents"]).output();
+        drop(stop);
+    }
+}
+
+#[test]
+fn it_is_started_shown_and_ended() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let none = world.run(&root, ["daemon", "status", "--json"]).code(1).json_error();
+    assert_eq!((&none["code"], none["hint"].is_string()), (&"app_not_running".into(), true));
+    let started = with.started(&root);
+    assert_eq!((&started["running"], &started["host"]), (&true.into(), &"127.0.0.1".into()));
+    // A second start changes nothing.
+    assert_eq!(with.started(&root)["pid"], started["pid"]);
+    let shown = world.run(&root, ["daemon", "status"]).good().stdout;
+    assert!(shown.starts_with("the daemon runs: 127.0.0.1:"), "{shown}");
+    assert!(shown.ends_with("no agents at work\n"), "{shown}");
+
+    // What runs in one process says who has the project, and what to do.
+    world.task(&root, "Work", "done");
+    until("the daemon has the project", || {
+        world.run(&root, ["daemon", "status", "--json"]).json()["projects"] == 1
+    });
+    let locked = world.run(&root, ["run", "1", "--json"]).code(1).json_error();
+    assert_eq!(locked["code"], "locked");
+    assert!(locked["hint"].as_str().unwrap().contains("watchfire agent start"), "{locked}");
+
+    let stopped = world.run(&root, ["daemon", "stop", "--json"]).good().json();
+    assert_eq!((&stopped["stopped"], &stopped["agents_left"]), (&true.into(), &0.into()));
+    world.run(&root, ["daemon", "stop"]).code(1);
+    world.run(&root, ["run", "1", "--no-wait"]).good();
+}
+
+#[test]
+fn agents_are_started_watched_and_stopped() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "Talks", "say hello\nchat");
+    world.task(&root, "Works", "write n 1\ncommit n\ndone");
+    // The daemon starts with the first agent.
+    let begun = world.run(&root, ["agent", "start", "1", "--json"]).good().json();
+    assert_eq!((&begun["agents"][0]["task"], &begun["agents"][0]["title"]), (&1.into(), &"Talks".into()));
+    until("it talks", || {
+        let seen = world.run(&root, ["watch", "1", "--json"]);
+        seen.code == Some(0) && seen.json()["transcript"]["latest_text"] == "hello"
+    });
+    world.run(&root, ["send", "1", "--wait-until", "idle", "one"]).good();
+    let seen = world.run(&root, ["watch", "1", "--json"]).good().json();
+    assert_eq!(seen["transcript"]["latest_text"], "you said: one");
+    let line = world.run(&root, ["agent", "status"]).good().stdout;
+    assert!(line.starts_with("shop  task #0001 Talks  running  "), "{line}");
+    let named = world.run(&root, ["agent", "start", "1", "--sandbox", "none", "--json"]).code(1).json_error();
+    assert_eq!(named["code"], "permission_denied");
+
+    world.run(&root, ["agent", "stop"]).good();
+    until("it is stopped", || world.states(&root)[0].1 == "stopped");
+    world.run(&root, ["agent", "start", "2"]).good();
+    until("the other is merged", || world.states(&root)[1].1 == "merged");
+    for bad in [&["agent", "start", "zero"][..], &["agent", "start", "9"], &["agent", "resume", "x"]] {
+        assert_ne!(world.run(&root, bad).code, Some(0), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_terminal_is_attached_and_detached() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let go = world.path("go");
+    let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
+    world.task(&root, "Talks", &format!("run printf '\\033[6n'\nsay ready\nline\n{waits}\ndone\nexit 0"));
+    let nothing = OnTerminal::start(world, &root, &["attach"], &[]).end();
+    assert_eq!(nothing.1, Some(255), "no daemon: {}", nothing.0);
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    let other = OnTerminal::start(world, &root, &["attach", "7"], &[]).end();
+    assert_eq!(other.1, Some(255), "{}", other.0);
+    assert!(other.0.contains("watchfire agent status"), "{}", other.0);
+
+    let mut first = OnTerminal::start(world, &root, &["attach", "1"], &[]);
+    first.wait_for("ready");
+    // What the agent asks its terminal, we answer. Asked twice, the agent would take the second answer for keys.
+    assert!(!first.painted().contains("\x1b[6n"));
+    tcsetwinsize(&first.terminal, Winsize { ws_row: 12, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    // A second one only looks, and its keys go nowhere.
+    let mut looking = OnTerminal::start(world, &root, &["attach", "--read-only"], &[]);
+    looking.wait_for("ready");
+    looking.keys.write_all(b"not for you\r").unwrap();
+    looking.keys.write_all(b"\x1d").unwrap();
+    let (_, code) = looking.end();
+    assert_eq!(code, Some(0));
+    first.keys.write_all(b"\x1d").unwrap();
+    let (painted, code) = first.end();
+    assert_eq!(code, Some(0), "{painted}");
+    assert!(painted.ends_with("detached; the agent goes on\r\n"), "{painted:?}");
+    assert!(with.is_running(&root, 1));
+
+    // The daemon may be another one meanwhile.
+    let mut again = OnTerminal::start(world, &root, &["attach"], &[]);
+    again.wait_for("ready");
+    world.run(&root, ["daemon", "stop"]).good();
+    with.started(&root);
+    until("it has the agent again", || with.is_running(&root, 1));
+    again.keys.write_all(b"hello\r").unwrap();
+    again.wait_for("hello");
+    fs::write(go, "").unwrap();
+    let (painted, code) = again.end();
+    assert_eq!(code, Some(0), "{painted}");
+    assert!(painted.contains("the agent has ended: completed"), "{painted:?}");
+}
