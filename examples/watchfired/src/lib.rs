@@ -1,6 +1,6 @@
 //! The reference daemon: an orchestrator that stays, with an API for many clients.
 //!
-//! [`run`] is the whole program. It holds the lock of its home, serves [`service`] on a Unix socket and on a port of
+//! [`run`] is the whole program. It holds the lock of its home, serves its services on a Unix socket and on a port of
 //! the loopback interface, writes `daemon.yaml` once both accept connections, and leaves its agents at work when it ends.
 
 #![forbid(unsafe_code)]
