@@ -33,7 +33,7 @@ async fn projects_are_made_changed_and_left() {
         ..Default::default()
     };
     let fresh = projects.create_project(fresh).await.unwrap().into_inner();
-    assert!((fresh.name.as_str(), fresh.auto_merge) == ("Fresh", false) && fresh.color != made.color);
+    assert_eq!((fresh.name.as_str(), fresh.auto_merge, fresh.color.len()), ("Fresh", false, 7));
     assert!(world.path("fresh/.git").is_dir());
 
     let change = proto::UpdateProjectRequest {
