@@ -145,3 +145,32 @@ async fn ready_tasks_start_by_themselves() {
     world.task(&daemon, &project, "Work", "write n 1\ncommit n\ndone").await;
     until_task(&daemon, &project, 1, "merged").await;
 }
+
+/// What a person writes into the settings holds for the next start, without a restart of the daemon, and though no task changes.
+#[tokio::test]
+async fn settings_that_change_hold_at_once() {
+    let world = World::new();
+    let settings = world.home.join("settings.yaml");
+    let good = fs::read_to_string(&settings).unwrap();
+    let bad = |agent: &str| good.replace("default_agent: scripted", &format!("default_agent: {agent}"));
+    // From the beginning, so that nothing starts meanwhile.
+    fs::write(&settings, bad("nobody")).unwrap();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "Work", "write n 1\ncommit n\ndone").await;
+    for agent in ["nothing", "none-of-them"] {
+        fs::write(&settings, bad(agent)).unwrap();
+        until("the error names the new agent", || async {
+            let refused = daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap_err();
+            watchfire_api::ApiError::from(refused).details.values().any(|value| value.contains(agent))
+        })
+        .await;
+    }
+    fs::write(&settings, &good).unwrap();
+    until("the good one is taken", || async {
+        daemon.agents().start_agent(start(&project, "task", 1)).await.is_ok()
+    })
+    .await;
+    until_task(&daemon, &project, 1, "merged").await;
+}

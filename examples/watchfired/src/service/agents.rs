@@ -6,7 +6,7 @@ use watchfire_api::daemon_proto::agent_service_server::AgentService;
 use watchfire_core::model::SessionId;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::SandboxChoice;
-use watchfire_core::schedule::{CommandId, ResumeTarget, RunOptions, Subject};
+use watchfire_core::schedule::{CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject};
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -81,8 +81,12 @@ impl Daemon {
         for run in ledger.runs.values().filter(|run| run.ended.is_none()) {
             project.run_handle(run.id).stop();
         }
-        // What no run owns: chats, and what was started by itself.
-        for life in ledger.lives.values().filter(|life| life.session.is_some()) {
+        // What no run owns: chats, what was started by itself, and what waits for an answer. Finished work is left to its merge.
+        let is_at_work = |life: &&Life| {
+            life.session.is_some()
+                || matches!(life.state, LifeState::Asking { .. } | LifeState::Limited { .. })
+        };
+        for life in ledger.lives.values().filter(is_at_work) {
             match project.stop(life.id).await {
                 // It ended in between.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -21,12 +21,15 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>) {
     let Some(open) = shared.upgrade() else { return };
     let (clock, reload) = (Arc::clone(&open.inner.clock), Arc::clone(&open.reload));
     let mut changes = Some(open.store.subscribe());
-    // Only after the subscription, so that no change lies between it and the read.
+    let mut home = open.inner.store_home.subscribe();
+    // Only after the subscriptions, so that no change lies between them and the read.
     reload.notify_one();
     drop(open);
     loop {
         tokio::select! {
             () = reload.notified() => {}
+            // The person's settings count for the tasks too, and are read with them.
+            Some(_) = std::future::poll_fn(|cx| home.as_mut().poll_next(cx)) => {}
             more = next(&mut changes, &*clock) => if !more {
                 // The stream has ended: from now on the board is polled.
                 changes = None;
