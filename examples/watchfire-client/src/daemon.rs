@@ -13,6 +13,7 @@ use watchfire_api::daemon_proto::project_service_client::ProjectServiceClient;
 use watchfire_api::daemon_proto::settings_service_client::SettingsServiceClient;
 use watchfire_api::daemon_proto::task_service_client::TaskServiceClient;
 use watchfire_api::daemon_socket;
+use watchfire_api::talk_proto::talk_service_client::TalkServiceClient;
 use watchfire_core::process::{CommandSpec, Group, SpawnOptions, spawn};
 
 use crate::client::{LARGEST, channel};
@@ -110,6 +111,12 @@ impl Daemon {
     #[must_use]
     pub fn logs(&self) -> LogServiceClient<Channel> {
         LogServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    /// Returns the service of questions.
+    #[must_use]
+    pub fn talk(&self) -> TalkServiceClient<Channel> {
+        TalkServiceClient::new(self.0.clone())
     }
 
     /// Returns the service of settings.

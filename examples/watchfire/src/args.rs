@@ -6,13 +6,13 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     agent, attach, branches, chat, costs, daemon, diff, doctor, generate, init, logs, observe, prompts, run,
-    sandbox, task,
+    sandbox, task, tui,
 };
 use crate::demo;
 
 /// Runs coding agents on task files: each in a sandbox and a git worktree of its own, its work verified and merged.
 #[derive(Debug, Parser)]
-#[command(name = "watchfire", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "watchfire", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     /// Work in this folder instead of the current one
     #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
@@ -21,11 +21,12 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  watchfire                            open the terminal interface
   watchfire demo                       see it work, in a scratch folder, without an account
   watchfire init --yes                 make the repository in this folder a project
   watchfire task add --title 'Add a login page' --prompt 'Follow docs/ui.md.' --ready
@@ -36,6 +37,8 @@ State, settings and logs are in $WATCHFIRE_HOME (default ~/.watchfire).";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Open the terminal interface, as without a command
+    Tui(tui::TuiArgs),
     /// Show everything working, in a scratch project, in a few seconds
     Demo(demo::DemoArgs),
     /// Make a folder a project

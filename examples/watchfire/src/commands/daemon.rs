@@ -63,7 +63,7 @@ pub(crate) async fn connect(home: &Path) -> Result<Daemon> {
 }
 
 /// Returns the command that starts a daemon: this program, which has it in it.
-fn command(args: &DaemonArgs) -> Result<CommandSpec> {
+pub(crate) fn command(args: &DaemonArgs) -> Result<CommandSpec> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
     let mut command = CommandSpec::new(program)
         .with_args(["daemon", "start", "--foreground", "--detached", "--port", &args.port.to_string()])

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::{terminal, text};
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 #[command(after_help = "\
 Makes a git repository if there is none, `.watchfire/` with project.yaml, and a line in .gitignore, in a commit of
 exactly that line. Nothing of yours that is staged or changed goes into the commit, and no hook runs.
@@ -73,6 +73,18 @@ pub(crate) struct InitArgs {
     /// Give a copy of a project an id of its own
     #[arg(long)]
     new_id: bool,
+}
+
+/// Offers to make the folder a project, and returns whether it is one now.
+pub(crate) async fn offer(context: &Context) -> Result<bool> {
+    let root = context.directory()?;
+    let asked =
+        format!("{} is no Watchfire project yet. Make it one?", text::line(&root.display().to_string()));
+    if !ask::yes(&asked, true)? {
+        return Ok(false);
+    }
+    run(context, InitArgs::default()).await?;
+    Ok(true)
 }
 
 pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {

@@ -18,6 +18,7 @@ pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod task;
+pub(crate) mod tui;
 mod version;
 mod waiting;
 
@@ -31,8 +32,11 @@ pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
     carry_out(&context, cli.command).await.map_err(daemon::explain_lock)
 }
 
-async fn carry_out(context: &Context, command: Command) -> Result<Exit> {
+async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> {
+    // Without a command: the terminal interface.
+    let Some(command) = command else { return tui::run(context, tui::TuiArgs::default()).await };
     match command {
+        Command::Tui(args) => tui::run(context, args).await,
         Command::Demo(args) => demo::run(context, args).await,
         Command::Init(args) => init::run(context, args).await,
         Command::Task(command) => task::run(context, command).await,

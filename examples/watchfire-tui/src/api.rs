@@ -1,0 +1,322 @@
+//! The daemon: its news become messages, and commands become calls.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tonic::{Code, Status};
+use watchfire_client::daemon_proto as proto;
+use watchfire_client::{ApiError, Daemon, talk_proto};
+use watchfire_core::terminal::{Line, Size, Terminal as _};
+use watchfire_term::{Emulator, wire};
+
+use crate::message::{Command, Message};
+
+/// Pause between two tries to reach the daemon.
+const AGAIN: Duration = Duration::from_secs(3);
+/// Changes within this time are read at once.
+const TOGETHER: Duration = Duration::from_millis(30);
+
+/// Finds the daemon, or starts it.
+pub type Connect =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Daemon, ApiError>> + Send>> + Send + Sync>;
+
+/// The way to the daemon. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api {
+    project: String,
+    messages: mpsc::UnboundedSender<Message>,
+    /// The daemon, while it answers.
+    daemon: watch::Sender<Option<Daemon>>,
+}
+
+impl Api {
+    pub(crate) fn new(project: String, messages: mpsc::UnboundedSender<Message>) -> Self {
+        Self { project, messages, daemon: watch::Sender::new(None) }
+    }
+
+    fn tell(&self, message: Message) {
+        // An error means that the program ends.
+        let _ = self.messages.send(message);
+    }
+
+    fn id(&self) -> proto::ProjectId {
+        proto::ProjectId { meta: Some(meta()), project_id: self.project.clone() }
+    }
+
+    /// Keeps the connection: finds or starts the daemon, follows it, and tries again when it has gone.
+    pub(crate) async fn keep(self, connect: Connect, chat: bool) {
+        let mut starts_chat = chat;
+        loop {
+            match connect().await {
+                Ok(daemon) => {
+                    let ended = self.follow(&daemon, &mut starts_chat).await;
+                    self.daemon.send_replace(None);
+                    let is_end =
+                        ended.code() == Code::Unavailable && ended.message().contains("shutting down");
+                    self.tell(if is_end { Message::ShutDown } else { Message::Disconnected });
+                    if is_end {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    self.tell(Message::Disconnected);
+                    self.tell(Message::Failed(error.message));
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Follows the project until the connection ends, and returns the reason.
+    async fn follow(&self, daemon: &Daemon, starts_chat: &mut bool) -> Status {
+        let request = proto::SubscribeRequest { meta: Some(meta()), project_id: self.project.clone() };
+        let mut events = match daemon.projects().subscribe(request).await {
+            Ok(events) => events.into_inner(),
+            Err(error) => {
+                self.tell(Message::Failed(ApiError::from(error.clone()).message));
+                return error;
+            }
+        };
+        self.daemon.send_replace(Some(daemon.clone()));
+        // After the subscription, so that nothing is missed in between.
+        if let Err(error) = self.refresh(daemon).await {
+            return error;
+        }
+        self.tell(Message::Connected);
+        if std::mem::take(starts_chat) {
+            self.start_chat(daemon).await;
+        }
+        let screens = tokio::spawn(self.clone().screens(daemon.clone()));
+        let ended = loop {
+            match events.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => break Status::unavailable("the stream has ended"),
+                Err(error) => break error,
+            }
+            // One change seldom comes alone.
+            let more = async { while let Ok(Some(_)) = events.message().await {} };
+            let _ = tokio::time::timeout(TOGETHER, more).await;
+            if let Err(error) = self.refresh(daemon).await {
+                break error;
+            }
+        };
+        screens.abort();
+        ended
+    }
+
+    /// Reads everything anew.
+    async fn refresh(&self, daemon: &Daemon) -> Result<(), Status> {
+        let list = proto::ListTasksRequest {
+            meta: Some(meta()),
+            project_id: self.project.clone(),
+            ..Default::default()
+        };
+        let project = daemon.projects().get_project(self.id()).await?.into_inner();
+        let tasks = daemon.tasks().list_tasks(list).await?.into_inner().tasks;
+        let status = daemon.agents().get_agent_status(self.id()).await?.into_inner();
+        self.tell(Message::Project(Box::new(project)));
+        self.tell(Message::Tasks(tasks));
+        self.tell(Message::Status(Box::new(status)));
+        Ok(())
+    }
+
+    /// Starts a chat, unless something runs already.
+    async fn start_chat(&self, daemon: &Daemon) {
+        let idle = daemon.agents().get_agent_status(self.id()).await;
+        if idle.is_ok_and(|status| status.into_inner().all.is_empty()) {
+            self.clone().call(daemon.clone(), Command::StartAgent { mode: "chat", task: 0 }).await;
+        }
+    }
+
+    /// Follows the screen of the project's agent, and of each that comes after it.
+    async fn screens(self, daemon: Daemon) {
+        let request = proto::SubscribeScreenRequest {
+            meta: Some(meta()),
+            project_id: self.project.clone(),
+            format: proto::ScreenFormat::Changes.into(),
+            ..Default::default()
+        };
+        let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
+        let (mut screens, mut shown) = (screens.into_inner(), None);
+        while let Ok(Some(buffer)) = screens.message().await {
+            if buffer.end.is_some() {
+                // The next session begins with a whole screen.
+                shown = None;
+                self.tell(Message::ScreenEnded);
+                continue;
+            }
+            let next = match &shown {
+                None => wire::decode(&buffer.cells),
+                Some(before) => wire::decode_change(before, &buffer.cells),
+            };
+            match next {
+                Ok(next) => {
+                    let snapshot = Arc::new(next.clone());
+                    shown = Some(next);
+                    self.tell(Message::Screen { session: buffer.session_id, snapshot });
+                }
+                Err(error) => self.tell(Message::Failed(error.report())),
+            }
+        }
+    }
+
+    /// Carries out a command. Keys go one after the other, everything else beside them.
+    pub(crate) fn carry_out(&self, command: Command, keys: &mpsc::UnboundedSender<Command>) {
+        if matches!(command, Command::SendInput(_) | Command::Resize { .. }) {
+            // An error means that the program ends.
+            let _ = keys.send(command);
+            return;
+        }
+        let Some(daemon) = self.daemon.borrow().clone() else {
+            return self.tell(Message::Failed("the daemon does not answer".to_owned()));
+        };
+        tokio::spawn(self.clone().call(daemon, command));
+    }
+
+    /// Sends keys and sizes in their order.
+    pub(crate) async fn send_keys(self, mut keys: mpsc::UnboundedReceiver<Command>) {
+        while let Some(command) = keys.recv().await {
+            let daemon = self.daemon.borrow().clone();
+            if let Some(daemon) = daemon {
+                self.clone().call(daemon, command).await;
+            }
+        }
+    }
+
+    async fn call(self, daemon: Daemon, command: Command) {
+        match self.answer(&daemon, command).await {
+            Ok(Some(message)) => self.tell(message),
+            Ok(None) => {}
+            Err(error) => {
+                let error = ApiError::from(error);
+                let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                self.tell(Message::Failed(format!("{}{hint}", error.message)));
+            }
+        }
+    }
+
+    /// Makes the call of a command, and returns the message of its answer. Changes are told by the events.
+    async fn answer(&self, daemon: &Daemon, command: Command) -> Result<Option<Message>, Status> {
+        let (meta, project_id) = (Some(meta()), self.project.clone());
+        let task = |task_number| proto::TaskId {
+            meta: Some(self::meta()),
+            project_id: self.project.clone(),
+            task_number,
+        };
+        Ok(match command {
+            Command::CreateTask(request) => {
+                let task = daemon.tasks().create_task(*request).await?.into_inner();
+                Some(Message::Created(task.task_number))
+            }
+            Command::UpdateTask(request) => {
+                daemon.tasks().update_task(*request).await?;
+                Some(Message::Saved)
+            }
+            Command::DeleteTask(number) => {
+                daemon.tasks().delete_task(task(number)).await?;
+                None
+            }
+            Command::RestoreTask(number) => {
+                daemon.tasks().restore_task(task(number)).await?;
+                None
+            }
+            Command::ReorderTasks(task_numbers) => {
+                let request = proto::ReorderTasksRequest { meta, project_id, task_numbers };
+                daemon.tasks().reorder_tasks(request).await?;
+                None
+            }
+            Command::UpdateProject(request) => {
+                daemon.projects().update_project(*request).await?;
+                Some(Message::Saved)
+            }
+            Command::StartAgent { mode, task } => {
+                let request = proto::StartAgentRequest {
+                    meta,
+                    project_id,
+                    mode: mode.to_owned(),
+                    task_number: task,
+                    ..Default::default()
+                };
+                let status = daemon.agents().start_agent(request).await?.into_inner();
+                Some(Message::Status(Box::new(status)))
+            }
+            Command::StopAgent => {
+                let status = daemon.agents().stop_agent(self.id()).await?.into_inner();
+                Some(Message::Status(Box::new(status)))
+            }
+            Command::ResumeAgent => {
+                let status = daemon.agents().resume_agent(self.id()).await?.into_inner();
+                Some(Message::Status(Box::new(status)))
+            }
+            Command::SendInput(data) => {
+                let request = proto::SendInputRequest { meta, project_id, data, ..Default::default() };
+                daemon.agents().send_input(request).await?;
+                None
+            }
+            Command::Resize { rows, cols } => {
+                let (rows, cols) = (rows.into(), cols.into());
+                let request = proto::ResizeRequest { meta, project_id, rows, cols, ..Default::default() };
+                // The end of the session is seen on its screen.
+                let _ = daemon.agents().resize(request).await;
+                None
+            }
+            Command::Answer { task, text } => {
+                let request = talk_proto::AnswerRequest {
+                    project_id,
+                    task_number: u32::try_from(task).unwrap_or_default(),
+                    conversation_id: String::new(),
+                    text,
+                };
+                daemon.talk().answer(request).await?;
+                Some(Message::Saved)
+            }
+            Command::GetScrollback(offset) => {
+                let request = proto::ScrollbackRequest { meta, project_id, offset, ..Default::default() };
+                let lines = daemon.agents().get_scrollback(request).await?.into_inner();
+                Some(Message::Scrollback(
+                    lines.offset,
+                    lines.lines.iter().map(|line| line_of(line)).collect(),
+                ))
+            }
+            Command::ListLogs => {
+                let request = proto::ListLogsRequest { meta, project_id, task_number: 0 };
+                Some(Message::Logs(daemon.logs().list_logs(request).await?.into_inner().logs))
+            }
+            Command::GetLog(log_id) => {
+                let request = proto::LogId { meta, project_id, log_id };
+                Some(Message::Log(Box::new(daemon.logs().get_log(request).await?.into_inner())))
+            }
+            Command::MergeBranch(number) => {
+                let name = format!("watchfire/{number:04}");
+                let request = proto::MergeBranchRequest { meta, project_id, name, ..Default::default() };
+                let branch = daemon.branches().merge_branch(request).await?.into_inner();
+                Some(match branch.problem.as_str() {
+                    "" => Message::Saved,
+                    problem => Message::Failed(problem.to_owned()),
+                })
+            }
+            // Of the program itself.
+            Command::Quit | Command::Edit(_) => None,
+        })
+    }
+}
+
+/// Returns a line of a screen from its text with ANSI looks.
+fn line_of(text: &str) -> Arc<Line> {
+    const WIDEST: u16 = 1000;
+    let mut terminal = Emulator::new(Size::new(WIDEST, 1));
+    terminal.process(text.as_bytes());
+    terminal.snapshot().lines.first().cloned().unwrap_or_default()
+}
+
+/// Says who calls.
+fn meta() -> proto::RequestMeta {
+    proto::RequestMeta {
+        origin: "tui".to_owned(),
+        client_id: format!("tui-{}", std::process::id()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}

@@ -1,0 +1,61 @@
+//! The places on the screen, for drawing and for the mouse.
+
+use ratatui::layout::Rect;
+
+use crate::model::Model;
+
+/// The smallest terminal that everything fits into.
+pub const SMALLEST: (u16, u16) = (80, 24);
+
+/// Places on the screen.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Areas {
+    /// The first row.
+    pub header: Rect,
+    /// The left panel, with its border. Empty while the right one has the whole screen.
+    pub left: Rect,
+    /// The right panel, with its border.
+    pub right: Rect,
+    /// The inside of the left panel.
+    pub list: Rect,
+    /// A line for the person above the agent's terminal: an issue, a question, a phase. Empty without one.
+    pub banner: Rect,
+    /// The agent's terminal, or the logs.
+    pub terminal: Rect,
+    /// The last row.
+    pub status: Rect,
+}
+
+impl Areas {
+    /// Returns the places of a model.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        let (cols, rows) = model.size;
+        let height = rows.saturating_sub(2);
+        let width = if model.zoomed { 0 } else { cols.saturating_mul(model.split) / 100 };
+        let left = Rect::new(0, 1, width, height);
+        let right = Rect::new(width, 1, cols.saturating_sub(width), height);
+        let inner = |area: Rect| {
+            Rect::new(area.x + 1, area.y + 1, area.width.saturating_sub(2), area.height.saturating_sub(2))
+        };
+        let within = inner(right);
+        let is_told =
+            model.issue().is_some() || model.asking().is_some() || !model.status.wildfire_phase.is_empty();
+        let told = u16::from(is_told).min(within.height);
+        Self {
+            header: Rect::new(0, 0, cols, 1.min(rows)),
+            left,
+            right,
+            list: if width == 0 { Rect::default() } else { inner(left) },
+            banner: Rect::new(within.x, within.y, within.width, told),
+            terminal: Rect::new(within.x, within.y + told, within.width, within.height - told),
+            status: Rect::new(0, rows.saturating_sub(1), cols, 1.min(rows)),
+        }
+    }
+
+    /// Returns true if the terminal is too small for it.
+    #[must_use]
+    pub fn is_too_small(size: (u16, u16)) -> bool {
+        size.0 < SMALLEST.0 || size.1 < SMALLEST.1
+    }
+}

@@ -1,0 +1,22 @@
+//! The terminal interface: tasks on the left, an agent's terminal on the right.
+//!
+//! [`update`](update::update) turns messages into changes of a [`Model`](model::Model) and commands, and [`view`](view::view) draws the
+//! model. Both are pure. [`run()`] has the rest: keys, time, the person's terminal, and the daemon, through `watchfire-client` alone.
+
+#![forbid(unsafe_code)]
+
+mod api;
+pub mod encode;
+pub mod forms;
+pub mod layout;
+pub mod message;
+pub mod model;
+mod run;
+mod tasks;
+mod terminal;
+mod theme;
+pub mod update;
+pub mod view;
+
+pub use api::Connect;
+pub use run::{Options, run};

@@ -1,0 +1,111 @@
+//! Messages to the model, and commands that follow from them.
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyEvent, MouseEvent};
+use watchfire_client::daemon_proto as proto;
+use watchfire_core::terminal::{Line, Snapshot};
+
+/// An event.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A key of the person.
+    Key(KeyEvent),
+    /// Text that the person pasted.
+    Paste(String),
+    /// The person's mouse.
+    Mouse(MouseEvent),
+    /// Columns and rows of the person's terminal.
+    Resize(u16, u16),
+    /// Time has passed: milliseconds since the start.
+    Tick(u64),
+    /// The daemon answers.
+    Connected,
+    /// The daemon does not answer.
+    Disconnected,
+    /// The daemon said that it ends.
+    ShutDown,
+    /// The project, as it is now.
+    Project(Box<proto::Project>),
+    /// All tasks of the project.
+    Tasks(Vec<proto::Task>),
+    /// The status of the project's agents.
+    Status(Box<proto::AgentStatus>),
+    /// The screen of a session.
+    Screen {
+        /// The session.
+        session: String,
+        /// The screen.
+        snapshot: Arc<Snapshot>,
+    },
+    /// The session whose screen is shown has ended.
+    ScreenEnded,
+    /// Lines that have left the screen, with the number of the first.
+    Scrollback(u64, Vec<Arc<Line>>),
+    /// Logs of sessions.
+    Logs(Vec<proto::Log>),
+    /// One log, with its content.
+    Log(Box<proto::Log>),
+    /// Something was saved.
+    Saved,
+    /// A task was created.
+    Created(i32),
+    /// Something failed, in words.
+    Failed(String),
+}
+
+/// An action. Each but the first and the last is one call of the API.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// End the program.
+    Quit,
+    /// `CreateTask`.
+    CreateTask(Box<proto::CreateTaskRequest>),
+    /// `UpdateTask`.
+    UpdateTask(Box<proto::UpdateTaskRequest>),
+    /// `DeleteTask`.
+    DeleteTask(i32),
+    /// `RestoreTask`.
+    RestoreTask(i32),
+    /// `ReorderTasks`.
+    ReorderTasks(Vec<i32>),
+    /// `UpdateProject`.
+    UpdateProject(Box<proto::UpdateProjectRequest>),
+    /// `StartAgent`.
+    StartAgent {
+        /// `chat`, `task`, `start-all` or `wildfire`.
+        mode: &'static str,
+        /// The task, or 0.
+        task: i32,
+    },
+    /// `StopAgent`.
+    StopAgent,
+    /// `ResumeAgent`.
+    ResumeAgent,
+    /// `SendInput`.
+    SendInput(Vec<u8>),
+    /// `Resize`, after a while without another.
+    Resize {
+        /// Rows of the terminal's panel.
+        rows: u16,
+        /// Its columns.
+        cols: u16,
+    },
+    /// `Answer` of the service of questions.
+    Answer {
+        /// The task whose agent asks.
+        task: i32,
+        /// The answer.
+        text: String,
+    },
+    /// `GetScrollback`.
+    GetScrollback(u64),
+    /// `ListLogs`.
+    ListLogs,
+    /// `GetLog`.
+    GetLog(String),
+    /// `MergeBranch`.
+    MergeBranch(i32),
+    /// Opens the person's editor with this text.
+    Edit(String),
+}

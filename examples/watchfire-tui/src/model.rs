@@ -1,0 +1,252 @@
+//! The state of the interface.
+
+use std::sync::Arc;
+
+use watchfire_client::daemon_proto as proto;
+use watchfire_core::terminal::{Line, Snapshot};
+
+use crate::forms::{self, TaskForm};
+use crate::layout::Areas;
+
+/// The connection to the daemon.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Connection {
+    /// It is found or started.
+    #[default]
+    Starting,
+    /// It answers.
+    Connected,
+    /// It does not answer, and is tried again.
+    Lost,
+    /// It said that it ends.
+    ShutDown,
+}
+
+/// The panel that has the keys.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Focus {
+    /// Tasks, definition or settings.
+    #[default]
+    Left,
+    /// The agent's terminal, or logs.
+    Right,
+}
+
+/// A tab of the left panel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LeftTab {
+    /// The tasks.
+    #[default]
+    Tasks,
+    /// The definition of the project.
+    Definition,
+    /// Settings of the project.
+    Settings,
+}
+
+impl LeftTab {
+    /// All of them, from the left.
+    pub const ALL: [Self; 3] = [Self::Tasks, Self::Definition, Self::Settings];
+
+    /// Returns its title.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Tasks => "Tasks",
+            Self::Definition => "Definition",
+            Self::Settings => "Settings",
+        }
+    }
+}
+
+/// A tab of the right panel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RightTab {
+    /// The agent's terminal.
+    #[default]
+    Chat,
+    /// Logs of sessions.
+    Logs,
+}
+
+impl RightTab {
+    /// All of them, from the left.
+    pub const ALL: [Self; 2] = [Self::Chat, Self::Logs];
+
+    /// Returns its title.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Chat => "Chat",
+            Self::Logs => "Logs",
+        }
+    }
+}
+
+/// Something over the panels that takes all keys.
+#[derive(Clone, Debug)]
+pub enum Overlay {
+    /// The keys.
+    Help,
+    /// A new task, or one that is changed.
+    Task(Box<TaskForm>),
+    /// An answer to what the agent of a task asks, in the status bar.
+    Answer(i32, Box<forms::Line>),
+    /// A question in the status bar.
+    Confirm(Confirm),
+}
+
+/// A question that is answered by `y` or `n`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Confirm {
+    /// Put a task into the trash.
+    Delete(i32),
+    /// Leave while agents work.
+    Quit,
+    /// Stop all agents of the project.
+    Stop,
+}
+
+/// Words in the status bar for a while.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Flash {
+    /// The words.
+    pub text: String,
+    /// True for an error.
+    pub is_error: bool,
+    /// Time at which they go, in the milliseconds of [`Model::now`].
+    pub until: u64,
+}
+
+/// The terminal of an agent, as it is shown.
+#[derive(Clone, Debug, Default)]
+pub struct Terminal {
+    /// The session that it belongs to. Empty before the first.
+    pub session: String,
+    /// Its screen.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// True once the session has ended.
+    pub ended: bool,
+    /// Number of lines that the person has scrolled back. 0: the screen.
+    pub back: u64,
+    /// Lines that have left the screen, and the number of the first.
+    pub lines: (u64, Vec<Arc<Line>>),
+}
+
+/// The logs, once they were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Logs {
+    /// Newest first. `None` before they were asked for.
+    pub list: Option<Vec<proto::Log>>,
+    /// The selected one.
+    pub selected: usize,
+    /// The open one, and its first line that is shown.
+    pub open: Option<(Box<proto::Log>, u16)>,
+}
+
+/// The settings tab.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The selected field.
+    pub selected: usize,
+    /// The text of that field, while it is changed.
+    pub editing: Option<forms::Line>,
+}
+
+/// The state of the interface.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// The connection to the daemon.
+    pub connection: Connection,
+    /// The project. Empty before it is loaded.
+    pub project: proto::Project,
+    /// Its tasks, in work order.
+    pub tasks: Vec<proto::Task>,
+    /// The status of its agents.
+    pub status: proto::AgentStatus,
+    /// The panel that has the keys.
+    pub focus: Focus,
+    /// Tab of the left panel.
+    pub left: LeftTab,
+    /// Tab of the right panel.
+    pub right: RightTab,
+    /// Number of the selected task, or 0.
+    pub selected: i32,
+    /// Filter of the list, and true while it is typed.
+    pub filter: (String, bool),
+    /// The overlay, if there is one.
+    pub overlay: Option<Overlay>,
+    /// Words in the status bar.
+    pub flash: Option<Flash>,
+    /// The agent's terminal.
+    pub terminal: Terminal,
+    /// Logs of sessions.
+    pub logs: Logs,
+    /// First line of the definition that is shown.
+    pub definition_at: u16,
+    /// The settings tab.
+    pub settings: Settings,
+    /// Width of the left panel, in percent.
+    pub split: u16,
+    /// True while the divider is dragged.
+    pub dragging: bool,
+    /// True if the right panel has the whole screen.
+    pub zoomed: bool,
+    /// Columns and rows of the person's terminal.
+    pub size: (u16, u16),
+    /// Milliseconds since the start.
+    pub now: u64,
+    /// True for a terminal with a dark background.
+    pub dark: bool,
+    /// True without colours.
+    pub plain: bool,
+    /// The size that the agent's terminal was last given.
+    pub given: (u16, u16),
+}
+
+impl Model {
+    /// Returns the state at the start, in a terminal of this size.
+    #[must_use]
+    pub fn new(size: (u16, u16)) -> Self {
+        Self { split: 40, size, dark: true, ..Self::default() }
+    }
+
+    /// Returns the places on the screen.
+    #[must_use]
+    pub fn areas(&self) -> Areas {
+        Areas::of(self)
+    }
+
+    /// Returns true while agents work.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.status.is_running || !self.status.all.is_empty()
+    }
+
+    /// Returns the task with this number.
+    #[must_use]
+    pub fn task(&self, number: i32) -> Option<&proto::Task> {
+        self.tasks.iter().find(|task| task.task_number == number)
+    }
+
+    /// Returns the issue that hinders the agent.
+    #[must_use]
+    pub fn issue(&self) -> Option<&proto::AgentIssue> {
+        self.status.issue.as_ref().filter(|issue| !issue.issue_type.is_empty())
+    }
+
+    /// Returns an agent that waits for an answer, that of the selected task first.
+    #[must_use]
+    pub fn asking(&self) -> Option<&proto::AgentStatus> {
+        let asks = |agent: &&proto::AgentStatus| !agent.questions.is_empty() && agent.task_number > 0;
+        let mut all = self.status.all.iter().filter(asks);
+        let selected = all.clone().find(|agent| agent.task_number == self.selected);
+        selected.or_else(|| all.next())
+    }
+
+    /// Returns the agent that works on a task.
+    #[must_use]
+    pub fn agent_of(&self, number: i32) -> Option<&proto::AgentStatus> {
+        self.status.all.iter().find(|agent| agent.task_number == number)
+    }
+}

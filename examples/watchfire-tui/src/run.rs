@@ -1,0 +1,184 @@
+//! The program: turns keys, time and the daemon's news into messages, and carries out commands.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event, EventStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
+
+use crate::api::{Api, Connect};
+use crate::message::{Command, Message};
+use crate::model::Model;
+use crate::terminal::Screen;
+use crate::update::{definition, update};
+
+/// The shortest time between two pictures.
+const FRAME: Duration = Duration::from_millis(16);
+/// Time between two steps of the spinner.
+const TICK: Duration = Duration::from_millis(250);
+/// Time for which a size has to hold before the agent's terminal gets it.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Options of [`run`].
+#[non_exhaustive]
+pub struct Options {
+    /// Id of the project.
+    pub project: String,
+    /// Finds the daemon, or starts it.
+    pub connect: Connect,
+    /// Start a chat if nothing runs.
+    pub chat: bool,
+    /// Draw without colours.
+    pub plain: bool,
+    /// The terminal has a dark background.
+    pub dark: bool,
+}
+
+impl Options {
+    /// Returns the options for a project, with colours for a dark background.
+    #[must_use]
+    pub fn new(project: String, connect: Connect) -> Self {
+        Self { project, connect, chat: false, plain: false, dark: true }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("project", &self.project).finish_non_exhaustive()
+    }
+}
+
+/// Runs until the person leaves, or a signal ends it. The terminal is put back in any case.
+///
+/// # Errors
+/// Those of the terminal.
+pub async fn run(options: Options) -> std::io::Result<()> {
+    let (messages, mut told) = mpsc::unbounded_channel();
+    let (keys, typed) = mpsc::unbounded_channel();
+    let api = Api::new(options.project.clone(), messages);
+    let mut ends = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()]
+        .into_iter()
+        .map(signal)
+        .collect::<std::io::Result<Vec<_>>>()?;
+    let working = [
+        tokio::spawn(api.clone().keep(options.connect, options.chat)),
+        tokio::spawn(api.clone().send_keys(typed)),
+    ];
+    let mut model = Model::new(crossterm::terminal::size()?);
+    (model.plain, model.dark) = (options.plain, options.dark);
+    let mut screen = Screen::take()?;
+    let mut events = EventStream::new();
+    let began = Instant::now();
+    let (mut drawn, mut is_new) = (None::<Instant>, true);
+    let mut resize: Option<(Instant, Command)> = None;
+    let ended = loop {
+        if is_new && drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+            if let Err(error) = screen.draw(&model) {
+                break Err(error);
+            }
+            (drawn, is_new) = (Some(Instant::now()), false);
+        }
+        let wait_frame = drawn.map_or(FRAME, |drawn| FRAME.saturating_sub(drawn.elapsed()));
+        let wait_resize = resize.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        let moves = model.is_busy() || model.flash.is_some();
+        let signalled = std::future::poll_fn(|context| {
+            match ends.iter_mut().any(|end| end.poll_recv(context).is_ready()) {
+                true => std::task::Poll::Ready(()),
+                false => std::task::Poll::Pending,
+            }
+        });
+        let message = tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) => of_event(event),
+                Some(Err(error)) => break Err(error),
+                // The terminal is gone.
+                None => break Ok(()),
+            },
+            message = told.recv() => message,
+            () = tokio::time::sleep(TICK), if moves => Some(Message::Tick(millis(began))),
+            () = tokio::time::sleep(wait_frame), if is_new => continue,
+            () = tokio::time::sleep(wait_resize.unwrap_or_default()), if wait_resize.is_some() => {
+                if let Some((_, command)) = resize.take() {
+                    api.carry_out(command, &keys);
+                }
+                continue;
+            }
+            () = signalled => break Ok(()),
+        };
+        let Some(message) = message else { continue };
+        // Words are shown for a time that counts from now.
+        model.now = millis(began);
+        is_new = true;
+        let mut commands = update(&mut model, message);
+        // What waits is taken in before the next picture.
+        while let Ok(message) = told.try_recv() {
+            commands.extend(update(&mut model, message));
+        }
+        let mut leaves = false;
+        for command in commands {
+            match command {
+                Command::Quit => leaves = true,
+                Command::Resize { .. } => resize = Some((Instant::now() + SETTLE, command)),
+                Command::Edit(text) => {
+                    // The editor reads the keys, and has the terminal as it was.
+                    drop(events);
+                    drop(screen);
+                    let edited = edit(&text).await;
+                    screen = Screen::take()?;
+                    events = EventStream::new();
+                    match edited {
+                        Ok(new) if new != text => api.carry_out(definition(&model, new), &keys),
+                        Ok(_) => {}
+                        Err(error) => {
+                            let words = format!("the editor cannot be used: {error}");
+                            drop(update(&mut model, Message::Failed(words)));
+                        }
+                    }
+                }
+                command => api.carry_out(command, &keys),
+            }
+        }
+        if leaves {
+            break Ok(());
+        }
+    };
+    drop(screen);
+    for task in working {
+        task.abort();
+    }
+    ended
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn of_event(event: Event) -> Option<Message> {
+    match event {
+        Event::Key(key) => Some(Message::Key(key)),
+        Event::Paste(text) => Some(Message::Paste(text)),
+        Event::Mouse(mouse) => Some(Message::Mouse(mouse)),
+        Event::Resize(cols, rows) => Some(Message::Resize(cols, rows)),
+        Event::FocusGained | Event::FocusLost => None,
+    }
+}
+
+/// Lets the person edit a text in `$VISUAL` or `$EDITOR`, and returns it.
+async fn edit(text: &str) -> std::io::Result<String> {
+    let mut file = tempfile::Builder::new().prefix("watchfire-").suffix(".md").tempfile()?;
+    file.write_all(text.as_bytes())?;
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
+    let editor = editor.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    // As git does it: the variable may hold options.
+    let status = tokio::process::Command::new("sh")
+        .args(["-c", &format!("{editor} \"$1\""), "editor"])
+        .arg(file.path())
+        .status()
+        .await?;
+    if !status.success() {
+        return Err(std::io::Error::other(format!("{editor} ended with {status}")));
+    }
+    std::fs::read_to_string(file.path())
+}

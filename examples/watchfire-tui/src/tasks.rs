@@ -1,0 +1,96 @@
+//! The list of tasks: sections, order, and the selected one.
+
+use watchfire_client::daemon_proto as proto;
+
+use crate::model::Model;
+
+/// A row of the list.
+#[derive(Clone, Debug)]
+pub(crate) enum Row<'a> {
+    /// Title of a section, and the number of its tasks.
+    Section(&'static str, usize),
+    /// A task.
+    Task(&'a proto::Task),
+    /// Between two sections.
+    Blank,
+}
+
+/// Returns the rows of the list, with the tasks that the filter lets through.
+pub(crate) fn rows(model: &Model) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for (title, status) in [("Draft", "draft"), ("Ready", "ready"), ("Done", "done")] {
+        let tasks: Vec<_> =
+            model.tasks.iter().filter(|task| task.status == status && is_shown(model, task)).collect();
+        if tasks.is_empty() {
+            continue;
+        }
+        if !rows.is_empty() {
+            rows.push(Row::Blank);
+        }
+        rows.push(Row::Section(title, tasks.len()));
+        rows.extend(tasks.into_iter().map(Row::Task));
+    }
+    rows
+}
+
+fn is_shown(model: &Model, task: &proto::Task) -> bool {
+    let wanted = model.filter.0.to_lowercase();
+    let number = format!("#{:04}", task.task_number);
+    wanted.is_empty()
+        || [task.title.as_str(), &task.state, &number]
+            .iter()
+            .any(|text| text.to_lowercase().contains(&wanted))
+        || task.labels.iter().any(|label| label.to_lowercase().contains(&wanted))
+}
+
+/// Returns the numbers of the tasks in the order of the list.
+pub(crate) fn numbers(model: &Model) -> Vec<i32> {
+    let tasks = rows(model).into_iter().filter_map(|row| match row {
+        Row::Task(task) => Some(task.task_number),
+        _ => None,
+    });
+    tasks.collect()
+}
+
+/// Returns the first row that is shown in a list of `height` rows, so that the selected task is among them.
+pub(crate) fn first_row(model: &Model, height: usize) -> usize {
+    let rows = rows(model);
+    let at = rows.iter().position(|row| matches!(row, Row::Task(task) if task.task_number == model.selected));
+    let at = at.unwrap_or(0);
+    // The title of the first section shows with its first task.
+    let at = if at == 1 { 0 } else { at };
+    (at + 1).saturating_sub(height)
+}
+
+/// Selects another task if the selected one is not in the list.
+pub(crate) fn keep_selected(model: &mut Model) {
+    let numbers = numbers(model);
+    if !numbers.contains(&model.selected) {
+        model.selected = numbers.first().copied().unwrap_or(0);
+    }
+}
+
+/// Moves the selection by `by` tasks.
+pub(crate) fn select(model: &mut Model, by: isize) {
+    let numbers = numbers(model);
+    let Some(at) = numbers.iter().position(|number| *number == model.selected) else {
+        return keep_selected(model);
+    };
+    let last = numbers.len().saturating_sub(1);
+    let next = at.saturating_add_signed(by).min(last);
+    model.selected = numbers.get(next).copied().unwrap_or(0);
+}
+
+/// Returns the order of all tasks after the selected one has changed places with its neighbour in its section.
+pub(crate) fn moved(model: &Model, by: isize) -> Option<Vec<i32>> {
+    let selected = model.task(model.selected)?;
+    let of = |task: &&proto::Task| task.status == selected.status;
+    let section: Vec<_> = model.tasks.iter().filter(of).map(|task| task.task_number).collect();
+    let at = section.iter().position(|number| *number == selected.task_number)?;
+    let other = *section.get(at.checked_add_signed(by)?)?;
+    let mut order: Vec<_> = model.tasks.iter().map(|task| task.task_number).collect();
+    let place = |order: &[i32], number| order.iter().position(|it| *it == number);
+    let (a, b) = (place(&order, selected.task_number)?, place(&order, other)?);
+    order.swap(a, b);
+    Some(order)
+}

@@ -1,0 +1,243 @@
+//! Keys of the left panel: tasks, definition, settings.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use watchfire_client::daemon_proto as proto;
+
+use super::{flash, show_left};
+use crate::forms::{Line, TaskForm};
+use crate::message::Command;
+use crate::model::{Confirm, LeftTab, Model, Overlay};
+use crate::tasks;
+
+/// The fields of the settings tab.
+pub(crate) const FIELDS: [&str; 6] =
+    ["Name", "Color", "Default branch", "Auto-merge", "Auto-delete branch", "Auto-start tasks"];
+/// Number of the fields that are texts; the others are on or off.
+pub(crate) const TEXTS: usize = 3;
+
+pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    if model.filter.1 {
+        return filter(model, event);
+    }
+    if model.settings.editing.is_some() {
+        return edit_setting(model, event);
+    }
+    // Others are for terminals, and would surprise here.
+    if event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        return Vec::new();
+    }
+    let at = LeftTab::ALL.iter().position(|tab| *tab == model.left).unwrap_or(0);
+    match event.code {
+        KeyCode::Char('?') => {
+            model.overlay = Some(Overlay::Help);
+            return Vec::new();
+        }
+        KeyCode::Char(digit @ '1'..='3') => {
+            let tab = usize::from(digit as u8 - b'1');
+            show_left(model, LeftTab::ALL[tab]);
+            return Vec::new();
+        }
+        KeyCode::Char('l') | KeyCode::Right => {
+            show_left(model, LeftTab::ALL[(at + 1).min(LeftTab::ALL.len() - 1)]);
+            return Vec::new();
+        }
+        KeyCode::Char('h') | KeyCode::Left => {
+            show_left(model, LeftTab::ALL[at.saturating_sub(1)]);
+            return Vec::new();
+        }
+        _ => {}
+    }
+    match model.left {
+        LeftTab::Tasks => list(model, event.code),
+        LeftTab::Definition => definition(model, event.code),
+        LeftTab::Settings => settings(model, event.code),
+    }
+}
+
+fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    match code {
+        KeyCode::Char('j') | KeyCode::Down => tasks::select(model, 1),
+        KeyCode::Char('k') | KeyCode::Up => tasks::select(model, -1),
+        KeyCode::PageDown => tasks::select(model, 10),
+        KeyCode::PageUp => tasks::select(model, -10),
+        KeyCode::Home | KeyCode::Char('g') => tasks::select(model, isize::MIN),
+        KeyCode::End | KeyCode::Char('G') => tasks::select(model, isize::MAX),
+        KeyCode::Char('/') => model.filter.1 = true,
+        KeyCode::Esc => {
+            model.filter.0.clear();
+            tasks::keep_selected(model);
+        }
+        KeyCode::Char('a') => model.overlay = Some(Overlay::Task(Box::new(TaskForm::add()))),
+        KeyCode::Char('c') => return vec![Command::StartAgent { mode: "chat", task: 0 }],
+        KeyCode::Char('S') => return vec![Command::StartAgent { mode: "start-all", task: 0 }],
+        KeyCode::Char('W') => return vec![Command::StartAgent { mode: "wildfire", task: 0 }],
+        KeyCode::Char('R') => return vec![Command::ResumeAgent],
+        KeyCode::Char('A') => match model.asking() {
+            Some(agent) => model.overlay = Some(Overlay::Answer(agent.task_number, Box::new(Line::new("")))),
+            None => flash(model, "nobody asks", false),
+        },
+        KeyCode::Char('X') if model.is_busy() => model.overlay = Some(Overlay::Confirm(Confirm::Stop)),
+        KeyCode::Char('X') => flash(model, "nothing runs", false),
+        code => return of_task(model, code),
+    }
+    Vec::new()
+}
+
+/// Keys that are about the selected task.
+fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let Some(task) = model.task(model.selected) else { return Vec::new() };
+    let number = task.task_number;
+    match code {
+        KeyCode::Char('e') | KeyCode::Enter => {
+            model.overlay = Some(Overlay::Task(Box::new(TaskForm::edit(task))));
+            Vec::new()
+        }
+        KeyCode::Char('s') if task.status == "done" => {
+            flash(model, "the task is done; r makes it ready again", true);
+            Vec::new()
+        }
+        KeyCode::Char('s') => vec![Command::StartAgent { mode: "task", task: number }],
+        KeyCode::Char('r') => status(model, "ready"),
+        KeyCode::Char('t') => status(model, "draft"),
+        KeyCode::Char('d') => status(model, "done"),
+        KeyCode::Char('m') => vec![Command::MergeBranch(number)],
+        KeyCode::Char('x') | KeyCode::Delete => {
+            model.overlay = Some(Overlay::Confirm(Confirm::Delete(number)));
+            Vec::new()
+        }
+        KeyCode::Char('J') => tasks::moved(model, 1).map(Command::ReorderTasks).into_iter().collect(),
+        KeyCode::Char('K') => tasks::moved(model, -1).map(Command::ReorderTasks).into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Gives the selected task another status. What a person marks as done succeeded.
+fn status(model: &Model, status: &str) -> Vec<Command> {
+    vec![Command::UpdateTask(Box::new(proto::UpdateTaskRequest {
+        project_id: model.project.project_id.clone(),
+        task_number: model.selected,
+        status: Some(status.to_owned()),
+        success: (status == "done").then_some(true),
+        ..Default::default()
+    }))]
+}
+
+fn filter(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    match event.code {
+        KeyCode::Esc => model.filter = (String::new(), false),
+        KeyCode::Enter | KeyCode::Tab => model.filter.1 = false,
+        KeyCode::Backspace => drop(model.filter.0.pop()),
+        KeyCode::Down => tasks::select(model, 1),
+        KeyCode::Up => tasks::select(model, -1),
+        KeyCode::Char(c) if !event.modifiers.contains(KeyModifiers::CONTROL) => model.filter.0.push(c),
+        _ => {}
+    }
+    tasks::keep_selected(model);
+    Vec::new()
+}
+
+fn definition(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let last = u16::try_from(model.project.definition.lines().count()).unwrap_or(u16::MAX).saturating_sub(1);
+    let page = model.areas().list.height;
+    let to = match code {
+        KeyCode::Char('e') | KeyCode::Enter => return vec![Command::Edit(model.project.definition.clone())],
+        KeyCode::Char('j') | KeyCode::Down => model.definition_at.saturating_add(1),
+        KeyCode::Char('k') | KeyCode::Up => model.definition_at.saturating_sub(1),
+        KeyCode::PageDown => model.definition_at.saturating_add(page),
+        KeyCode::PageUp => model.definition_at.saturating_sub(page),
+        KeyCode::Home => 0,
+        KeyCode::End => last,
+        _ => model.definition_at,
+    };
+    model.definition_at = to.min(last);
+    Vec::new()
+}
+
+/// Returns the text of a field of the settings.
+pub(crate) fn text_of(project: &proto::Project, field: usize) -> &str {
+    match field {
+        0 => &project.name,
+        1 => &project.color,
+        _ => &project.default_branch,
+    }
+}
+
+/// Returns whether a field of the settings is on.
+pub(crate) fn is_on(project: &proto::Project, field: usize) -> bool {
+    match field {
+        3 => project.auto_merge,
+        4 => project.auto_delete_branch,
+        _ => project.auto_start_tasks,
+    }
+}
+
+fn settings(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let at = model.settings.selected;
+    match code {
+        KeyCode::Char('j') | KeyCode::Down => model.settings.selected = (at + 1).min(FIELDS.len() - 1),
+        KeyCode::Char('k') | KeyCode::Up => model.settings.selected = at.saturating_sub(1),
+        KeyCode::Enter | KeyCode::Char(' ') if at < TEXTS => {
+            model.settings.editing = Some(Line::new(text_of(&model.project, at)));
+        }
+        KeyCode::Enter | KeyCode::Char(' ') => {
+            let on = Some(!is_on(&model.project, at));
+            let mut request = change(model);
+            match at {
+                3 => request.auto_merge = on,
+                4 => request.auto_delete_branch = on,
+                _ => request.auto_start_tasks = on,
+            }
+            return vec![Command::UpdateProject(Box::new(request))];
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+fn change(model: &Model) -> proto::UpdateProjectRequest {
+    proto::UpdateProjectRequest { project_id: model.project.project_id.clone(), ..Default::default() }
+}
+
+fn edit_setting(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    let Some(mut line) = model.settings.editing.take() else { return Vec::new() };
+    match event.code {
+        KeyCode::Esc => Vec::new(),
+        KeyCode::Enter | KeyCode::Tab => {
+            let text = line.text().trim().to_owned();
+            let field = model.settings.selected;
+            if text == text_of(&model.project, field) {
+                return Vec::new();
+            }
+            if let Err(problem) = check(field, &text) {
+                flash(model, problem, true);
+                model.settings.editing = Some(line);
+                return Vec::new();
+            }
+            let mut request = change(model);
+            match field {
+                0 => request.name = Some(text),
+                1 => request.color = Some(text),
+                _ => request.default_branch = Some(text),
+            }
+            vec![Command::UpdateProject(Box::new(request))]
+        }
+        _ => {
+            line.key(event);
+            model.settings.editing = Some(line);
+            Vec::new()
+        }
+    }
+}
+
+/// Checks a text while it is typed, so that nothing wrong is saved.
+fn check(field: usize, text: &str) -> Result<(), &'static str> {
+    let is_color = |text: &str| {
+        text.len() == 7 && text.starts_with('#') && text.chars().skip(1).all(|c| c.is_ascii_hexdigit())
+    };
+    match field {
+        0 if text.is_empty() => Err("a project needs a name"),
+        1 if !text.is_empty() && !is_color(text) => Err("a colour is #rrggbb"),
+        2 if text.contains([' ', '~', '^', ':', '\\']) => Err("not the name of a branch"),
+        _ => Ok(()),
+    }
+}

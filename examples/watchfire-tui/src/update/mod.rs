@@ -1,0 +1,203 @@
+//! Turns messages into changes of the model and commands. Pure.
+//!
+//! A key goes to the global keys first, then to what lies over the panels, then to the panel that has the keys.
+
+pub(crate) mod left;
+mod mouse;
+mod overlay;
+mod right;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use watchfire_client::daemon_proto as proto;
+
+use crate::message::{Command, Message};
+use crate::model::{Confirm, Connection, Flash, Focus, LeftTab, Model, Overlay, RightTab};
+use crate::{encode, tasks};
+
+/// Time that words stay in the status bar.
+const FLASH: u64 = 3_000;
+
+/// Takes in a message, and returns the commands that follow from it.
+pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
+    if let Message::Tick(now) = message {
+        model.now = now;
+    }
+    if model.flash.as_ref().is_some_and(|flash| flash.until <= model.now) {
+        model.flash = None;
+    }
+    let mut commands = match message {
+        Message::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
+        Message::Key(event) => key(model, event),
+        Message::Paste(text) => paste(model, &text),
+        Message::Mouse(event) => mouse::mouse(model, event),
+        other => {
+            learn(model, other);
+            Vec::new()
+        }
+    };
+    commands.extend(fit(model));
+    commands
+}
+
+/// Takes in news of the daemon, the terminal and the clock.
+fn learn(model: &mut Model, message: Message) {
+    match message {
+        Message::Resize(cols, rows) => model.size = (cols, rows),
+        Message::Connected => model.connection = Connection::Connected,
+        Message::Disconnected => model.connection = Connection::Lost,
+        Message::ShutDown => model.connection = Connection::ShutDown,
+        Message::Project(project) => model.project = *project,
+        Message::Tasks(list) => {
+            model.tasks = list;
+            // One that was just created may come with the next ones.
+            if !model.tasks.iter().any(|task| task.task_number > model.selected)
+                && model.task(model.selected).is_none()
+            {
+                return;
+            }
+            tasks::keep_selected(model);
+        }
+        Message::Status(status) => model.status = *status,
+        Message::Screen { session, snapshot } => {
+            if model.terminal.session != session {
+                // The agent before it is gone with its lines, and this one has never been given our size.
+                model.terminal = crate::model::Terminal { session, ..Default::default() };
+                model.given = (0, 0);
+            }
+            model.terminal.snapshot = Some(snapshot);
+            model.terminal.ended = false;
+        }
+        Message::ScreenEnded => model.terminal.ended = true,
+        Message::Scrollback(from, lines) => model.terminal.lines = (from, lines),
+        Message::Logs(list) => {
+            model.logs.selected = model.logs.selected.min(list.len().saturating_sub(1));
+            model.logs.list = Some(list);
+        }
+        Message::Log(log) => model.logs.open = Some((log, 0)),
+        Message::Saved => flash(model, "Saved", false),
+        Message::Created(number) => {
+            flash(model, "Saved", false);
+            // It comes with the tasks, which are on their way.
+            model.selected = number;
+        }
+        Message::Failed(words) => flash(model, &words, true),
+        // Handled before.
+        Message::Tick(_) | Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => {}
+    }
+}
+
+pub(crate) fn flash(model: &mut Model, words: &str, is_error: bool) {
+    model.flash = Some(Flash { text: words.to_owned(), is_error, until: model.now + FLASH });
+}
+
+/// Gives the agent's terminal the size of its panel, whenever that is another one.
+fn fit(model: &mut Model) -> Option<Command> {
+    let area = model.areas().terminal;
+    let wanted = (area.width, area.height);
+    let is_shown =
+        model.right == RightTab::Chat && !model.terminal.session.is_empty() && !model.terminal.ended;
+    if !is_shown || model.given == wanted || area.width == 0 || area.height == 0 {
+        return None;
+    }
+    model.given = wanted;
+    Some(Command::Resize { rows: area.height, cols: area.width })
+}
+
+fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    if model.connection == Connection::ShutDown {
+        return vec![Command::Quit];
+    }
+    let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+    match event.code {
+        KeyCode::Char('q') if ctrl => return quit(model),
+        KeyCode::Char('h') if ctrl => {
+            model.overlay = match model.overlay.take() {
+                Some(Overlay::Help) => None,
+                // Its texts would be lost.
+                Some(kept @ (Overlay::Task(_) | Overlay::Answer(..))) => Some(kept),
+                _ => Some(Overlay::Help),
+            };
+            return Vec::new();
+        }
+        _ => {}
+    }
+    if let Some(overlay) = model.overlay.take() {
+        return overlay::key(model, overlay, event);
+    }
+    let is_typing = model.filter.1 || model.settings.editing.is_some();
+    if event.code == KeyCode::Tab && !is_typing {
+        model.focus = if model.focus == Focus::Left { Focus::Right } else { Focus::Left };
+        // Nothing has the keys that is not seen.
+        model.zoomed &= model.focus == Focus::Right;
+        return Vec::new();
+    }
+    match model.focus {
+        Focus::Left => left::key(model, event),
+        Focus::Right => right::key(model, event),
+    }
+}
+
+/// Leaves at once, or asks while agents work.
+fn quit(model: &mut Model) -> Vec<Command> {
+    if model.is_busy() && !matches!(model.overlay, Some(Overlay::Confirm(Confirm::Quit))) {
+        model.overlay = Some(Overlay::Confirm(Confirm::Quit));
+        return Vec::new();
+    }
+    vec![Command::Quit]
+}
+
+fn paste(model: &mut Model, text: &str) -> Vec<Command> {
+    match &mut model.overlay {
+        Some(Overlay::Task(form)) => {
+            form.paste(text);
+            return Vec::new();
+        }
+        Some(Overlay::Answer(_, line)) => {
+            line.0.insert_str(text.replace(['\n', '\r'], " "));
+            return Vec::new();
+        }
+        Some(_) => return Vec::new(),
+        None => {}
+    }
+    let one_line = || text.replace(['\n', '\r'], " ");
+    if model.filter.1 {
+        model.filter.0.push_str(&one_line());
+        tasks::keep_selected(model);
+        return Vec::new();
+    }
+    if let Some(line) = &mut model.settings.editing {
+        line.0.insert_str(one_line());
+        return Vec::new();
+    }
+    match (model.focus, model.right, &model.terminal.snapshot) {
+        (Focus::Right, RightTab::Chat, Some(screen)) if !model.terminal.ended => {
+            vec![Command::SendInput(encode::paste(screen, text))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Shows a tab of the left panel.
+pub(crate) fn show_left(model: &mut Model, tab: LeftTab) {
+    model.left = tab;
+    model.settings.editing = None;
+}
+
+/// Shows a tab of the right panel. Logs are read each time.
+pub(crate) fn show_right(model: &mut Model, tab: RightTab) -> Vec<Command> {
+    model.right = tab;
+    match tab {
+        RightTab::Chat => Vec::new(),
+        RightTab::Logs => vec![Command::ListLogs],
+    }
+}
+
+/// Returns the request that changes the project's definition to this text.
+#[must_use]
+pub fn definition(model: &Model, text: String) -> Command {
+    Command::UpdateProject(Box::new(proto::UpdateProjectRequest {
+        project_id: model.project.project_id.clone(),
+        definition: Some(text),
+        ..Default::default()
+    }))
+}

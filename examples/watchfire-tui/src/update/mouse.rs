@@ -1,0 +1,154 @@
+//! The mouse: focus, tabs, rows, the divider, scrolling; and in the agent's terminal what the agent wants of it.
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::{Position, Rect};
+
+use super::{right, show_left, show_right};
+use crate::message::Command;
+use crate::model::{Focus, LeftTab, Model, Overlay, RightTab};
+use crate::tasks::{self, Row};
+use crate::{encode, view};
+
+/// Lines of one turn of the wheel.
+const WHEEL: i64 = 3;
+/// The narrowest and the widest left panel, in percent.
+const SPLIT: (u16, u16) = (20, 80);
+
+pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
+    let at = Position::new(event.column, event.row);
+    let areas = model.areas();
+    if model.dragging {
+        match event.kind {
+            MouseEventKind::Drag(MouseButton::Left) => {
+                let percent = u32::from(event.column) * 100 / u32::from(model.size.0.max(1));
+                model.split = u16::try_from(percent).unwrap_or(SPLIT.1).clamp(SPLIT.0, SPLIT.1);
+            }
+            MouseEventKind::Up(_) => model.dragging = false,
+            _ => {}
+        }
+        return Vec::new();
+    }
+    // An overlay has everything; only its own keys end it.
+    if matches!(model.overlay, Some(Overlay::Task(_) | Overlay::Answer(..) | Overlay::Help)) {
+        return Vec::new();
+    }
+    let is_left = areas.left.contains(at);
+    match event.kind {
+        MouseEventKind::Down(MouseButton::Left) => {
+            // The border between the panels.
+            if !model.zoomed && areas.right.contains(at) && event.column == areas.right.x
+                || is_left && event.column + 1 == areas.left.right()
+            {
+                model.dragging = true;
+                return Vec::new();
+            }
+            if areas.header.contains(at) {
+                return header(model, event.column);
+            }
+            if is_left {
+                model.focus = Focus::Left;
+                return row(model, areas.list, at);
+            }
+            if areas.right.contains(at) {
+                model.focus = Focus::Right;
+            }
+        }
+        MouseEventKind::ScrollUp | MouseEventKind::ScrollDown if is_left => {
+            let by = if event.kind == MouseEventKind::ScrollUp { -1 } else { 1 };
+            match model.left {
+                LeftTab::Tasks => tasks::select(model, by),
+                LeftTab::Definition => {
+                    let last = u16::try_from(model.project.definition.lines().count()).unwrap_or(u16::MAX);
+                    let to = i32::from(model.definition_at) + i32::try_from(by * 3).unwrap_or(0);
+                    model.definition_at = u16::try_from(to.max(0)).unwrap_or(0).min(last.saturating_sub(1));
+                }
+                LeftTab::Settings => {}
+            }
+            return Vec::new();
+        }
+        _ => {}
+    }
+    if areas.terminal.contains(at) {
+        return in_right(model, &event, areas.terminal);
+    }
+    Vec::new()
+}
+
+/// What the mouse does in the agent's terminal or over the logs.
+fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
+    let by = match event.kind {
+        MouseEventKind::ScrollUp => Some(WHEEL),
+        MouseEventKind::ScrollDown => Some(-WHEEL),
+        _ => None,
+    };
+    if model.right == RightTab::Logs {
+        match (&mut model.logs.open, by) {
+            (Some((log, at)), Some(by)) => {
+                let last = i64::try_from(log.content.lines().count()).unwrap_or(0).saturating_sub(1).max(0);
+                let to = (i64::from(*at) - by).clamp(0, last);
+                *at = u16::try_from(to).unwrap_or(u16::MAX);
+            }
+            (None, Some(by)) => {
+                let last = model.logs.list.as_ref().map_or(0, Vec::len).saturating_sub(1);
+                let by = if by > 0 { -1 } else { 1 };
+                model.logs.selected = model.logs.selected.saturating_add_signed(by).min(last);
+            }
+            (None, None) if event.kind == MouseEventKind::Down(MouseButton::Left) => {
+                let first = view::first_log(model, area.height);
+                let at = first + usize::from(event.row - area.y);
+                if at < model.logs.list.as_ref().map_or(0, Vec::len) {
+                    model.logs.selected = at;
+                }
+            }
+            _ => {}
+        }
+        return Vec::new();
+    }
+    let Some(screen) = model.terminal.snapshot.clone() else { return Vec::new() };
+    let bytes = match model.terminal.ended || model.terminal.back > 0 {
+        true => Vec::new(),
+        false => encode::mouse(&screen, event, event.row - area.y, event.column - area.x),
+    };
+    match (bytes.is_empty(), by) {
+        (false, _) => vec![Command::SendInput(bytes)],
+        (true, Some(by)) => right::scroll(model, by),
+        (true, None) => Vec::new(),
+    }
+}
+
+fn header(model: &mut Model, column: u16) -> Vec<Command> {
+    for (tab, range) in view::left_tabs(model) {
+        if range.contains(&column) {
+            model.focus = Focus::Left;
+            model.zoomed = false;
+            show_left(model, tab);
+            return Vec::new();
+        }
+    }
+    for (tab, range) in view::right_tabs(model) {
+        if range.contains(&column) {
+            model.focus = Focus::Right;
+            return show_right(model, tab);
+        }
+    }
+    Vec::new()
+}
+
+fn row(model: &mut Model, list: Rect, at: Position) -> Vec<Command> {
+    if !list.contains(at) {
+        return Vec::new();
+    }
+    let row = usize::from(at.y - list.y);
+    match model.left {
+        LeftTab::Tasks => {
+            let first = tasks::first_row(model, usize::from(list.height));
+            let rows = tasks::rows(model);
+            if let Some(Row::Task(task)) = rows.get(first + row) {
+                model.selected = task.task_number;
+            }
+        }
+        LeftTab::Settings if row < super::left::FIELDS.len() => model.settings.selected = row,
+        LeftTab::Settings | LeftTab::Definition => {}
+    }
+    Vec::new()
+}

@@ -1,0 +1,106 @@
+//! Keys of the right panel: the agent's terminal, and logs.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use watchfire_core::terminal::Modes;
+
+use super::show_right;
+use crate::encode;
+use crate::message::Command;
+use crate::model::{Model, RightTab};
+
+pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    match model.right {
+        RightTab::Chat => terminal(model, event),
+        RightTab::Logs => logs(model, event.code),
+    }
+}
+
+/// All keys are the agent's, but those that the whole program keeps, and those that scroll where there is something to scroll to.
+fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    let Some(screen) = model.terminal.snapshot.clone().filter(|_| !model.terminal.ended) else {
+        return without_agent(model, event);
+    };
+    let page = u64::from(model.areas().terminal.height).max(1);
+    // On the alternate screen the agent scrolls by itself.
+    let scrolls = !screen.modes.contains(Modes::ALTERNATE_SCREEN);
+    match event.code {
+        KeyCode::PageUp if scrolls => return scroll(model, i64::try_from(page).unwrap_or(1)),
+        KeyCode::PageDown if model.terminal.back > 0 => {
+            return scroll(model, -i64::try_from(page).unwrap_or(1));
+        }
+        KeyCode::Char('z') if event.modifiers.contains(KeyModifiers::ALT) => {
+            model.zoomed = !model.zoomed;
+            return Vec::new();
+        }
+        _ => {}
+    }
+    // Whoever types wants to see it.
+    model.terminal.back = 0;
+    let bytes = encode::key(&screen, &event);
+    if bytes.is_empty() { Vec::new() } else { vec![Command::SendInput(bytes)] }
+}
+
+fn without_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    match event.code {
+        KeyCode::Char('l') | KeyCode::Right => show_right(model, RightTab::Logs),
+        KeyCode::Char('c') => vec![Command::StartAgent { mode: "chat", task: 0 }],
+        KeyCode::PageUp => scroll(model, 10),
+        KeyCode::PageDown => scroll(model, -10),
+        _ => Vec::new(),
+    }
+}
+
+/// Scrolls the terminal back by `by` lines, and asks for the lines that are shown.
+pub(super) fn scroll(model: &mut Model, by: i64) -> Vec<Command> {
+    let Some(screen) = &model.terminal.snapshot else { return Vec::new() };
+    let most = screen.scrollback.end - screen.scrollback.start;
+    model.terminal.back = model.terminal.back.saturating_add_signed(by).min(most);
+    if model.terminal.back == 0 {
+        return Vec::new();
+    }
+    let first = screen.scrollback.end - model.terminal.back;
+    let (from, lines) = &model.terminal.lines;
+    let until = from + lines.len() as u64;
+    let height = u64::from(model.areas().terminal.height);
+    let is_known = *from <= first && (first + height).min(screen.scrollback.end) <= until;
+    // With some more before them, for the next turn of the wheel.
+    if is_known { Vec::new() } else { vec![Command::GetScrollback(first.saturating_sub(300))] }
+}
+
+fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let page = model.areas().terminal.height;
+    if let Some((log, at)) = &mut model.logs.open {
+        let last = u16::try_from(log.content.lines().count()).unwrap_or(u16::MAX).saturating_sub(1);
+        let to = match code {
+            KeyCode::Esc | KeyCode::Char('q') | KeyCode::Backspace => {
+                model.logs.open = None;
+                return Vec::new();
+            }
+            KeyCode::Char('j') | KeyCode::Down => at.saturating_add(1),
+            KeyCode::Char('k') | KeyCode::Up => at.saturating_sub(1),
+            KeyCode::PageDown | KeyCode::Char(' ') => at.saturating_add(page),
+            KeyCode::PageUp => at.saturating_sub(page),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last.saturating_sub(page.saturating_sub(2)),
+            _ => *at,
+        };
+        *at = to.min(last);
+        return Vec::new();
+    }
+    let count = model.logs.list.as_ref().map_or(0, Vec::len);
+    let last = count.saturating_sub(1);
+    let at = model.logs.selected;
+    match code {
+        KeyCode::Char('h') | KeyCode::Left => return show_right(model, RightTab::Chat),
+        KeyCode::Char('j') | KeyCode::Down => model.logs.selected = (at + 1).min(last),
+        KeyCode::Char('k') | KeyCode::Up => model.logs.selected = at.saturating_sub(1),
+        KeyCode::PageDown => model.logs.selected = (at + usize::from(page)).min(last),
+        KeyCode::PageUp => model.logs.selected = at.saturating_sub(usize::from(page)),
+        KeyCode::Enter => {
+            let log = model.logs.list.as_ref().and_then(|list| list.get(at));
+            return log.map(|log| Command::GetLog(log.log_id.clone())).into_iter().collect();
+        }
+        _ => {}
+    }
+    Vec::new()
+}

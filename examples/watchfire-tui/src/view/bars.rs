@@ -1,0 +1,161 @@
+//! The first and the last row.
+
+use std::ops::Range;
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::clean;
+use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab};
+use crate::theme::{Look, of_project, style};
+
+/// Longest name of a project that is shown.
+const NAME: usize = 24;
+
+fn name(model: &Model) -> String {
+    let name = clean(&model.project.name);
+    match name.chars().count() > NAME {
+        true => name.chars().take(NAME - 1).chain(['…']).collect(),
+        false => name,
+    }
+}
+
+/// Returns the tabs of the left panel with their columns.
+pub(crate) fn left_tabs(model: &Model) -> Vec<(LeftTab, Range<u16>)> {
+    // After the dot, the name, and two blanks.
+    let mut at = u16::try_from(name(model).chars().count()).unwrap_or(0) + 5;
+    let place = |tab: LeftTab| {
+        let from = at;
+        at += u16::try_from(tab.title().len()).unwrap_or(0) + 3;
+        (tab, from..at - 3)
+    };
+    LeftTab::ALL.into_iter().map(place).collect()
+}
+
+/// Returns the tabs of the right panel with their columns.
+pub(crate) fn right_tabs(model: &Model) -> Vec<(RightTab, Range<u16>)> {
+    let last = left_tabs(model).last().map_or(0, |(_, columns)| columns.end);
+    // Above their panel, unless the left tabs are in the way.
+    let mut at = model.areas().right.x.max(last + 4);
+    let place = |tab: RightTab| {
+        let from = at;
+        at += u16::try_from(tab.title().len()).unwrap_or(0) + 3;
+        (tab, from..at - 3)
+    };
+    RightTab::ALL.into_iter().map(place).collect()
+}
+
+pub(super) fn header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let dot = Span::styled("●", of_project(model));
+    let title = Line::from(vec![
+        Span::raw(" "),
+        dot,
+        Span::raw(" "),
+        Span::styled(name(model), style(model, Look::Focused)),
+    ]);
+    frame.render_widget(Paragraph::new(title), area);
+    let at = |columns: &Range<u16>| {
+        Rect::new(columns.start, area.y, columns.end - columns.start, 1).intersection(area)
+    };
+    let look = |is_front: bool| style(model, if is_front { Look::Strong } else { Look::Dim });
+    let separator = |frame: &mut Frame<'_>, column: u16| {
+        let place = Rect::new(column, area.y, 1, 1).intersection(area);
+        frame.render_widget(Span::styled("|", style(model, Look::Dim)), place);
+    };
+    for (n, (tab, columns)) in left_tabs(model).into_iter().enumerate() {
+        if n > 0 {
+            separator(frame, columns.start - 2);
+        }
+        frame.render_widget(Span::styled(tab.title(), look(tab == model.left)), at(&columns));
+    }
+    for (n, (tab, columns)) in right_tabs(model).into_iter().enumerate() {
+        if n > 0 {
+            separator(frame, columns.start - 2);
+        }
+        frame.render_widget(Span::styled(tab.title(), look(tab == model.right)), at(&columns));
+    }
+    let (words, look) = badge(model);
+    let badge = Paragraph::new(Span::styled(format!("{words} "), look)).alignment(Alignment::Right);
+    let from = right_tabs(model).last().map_or(0, |(_, columns)| columns.end + 1);
+    frame
+        .render_widget(badge, Rect::new(from, area.y, area.width.saturating_sub(from), 1).intersection(area));
+}
+
+/// Returns what the agents do, in two words.
+fn badge(model: &Model) -> (String, Style) {
+    let status = &model.status;
+    if model.issue().is_some() {
+        return ("⚠ Issue".to_owned(), style(model, Look::Alert));
+    }
+    if status.state == "asking" {
+        return ("? Asks".to_owned(), style(model, Look::Alert));
+    }
+    let more = status.all.len().saturating_sub(1);
+    let more = if more > 0 { format!(" +{more}") } else { String::new() };
+    match (status.mode.as_str(), status.task_number) {
+        _ if !model.is_busy() => ("● Idle".to_owned(), style(model, Look::Dim)),
+        ("wildfire", _) => (format!("● Wildfire{more}"), style(model, Look::Fire)),
+        ("chat", _) => (format!("● Chat{more}"), style(model, Look::Good)),
+        (_, 0) => (format!("● Working{more}"), style(model, Look::Good)),
+        (_, number) => (format!("● Task #{number:04}{more}"), style(model, Look::Good)),
+    }
+}
+
+pub(super) fn status(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let bar = style(model, Look::Bar);
+    let (words, look) = told(model);
+    let connection = match model.connection {
+        Connection::Lost => Span::styled("⚠ Disconnected ", style(model, Look::Alert)),
+        _ => Span::styled("Connected ", bar),
+    };
+    let right = u16::try_from(connection.width()).unwrap_or(0);
+    frame.render_widget(Paragraph::new("").style(bar), area);
+    let left = Rect::new(area.x, area.y, area.width.saturating_sub(right + 1), area.height);
+    frame.render_widget(Paragraph::new(Span::styled(format!(" {words}"), look)).style(bar), left);
+    frame.render_widget(Paragraph::new(connection).alignment(Alignment::Right).style(bar), area);
+}
+
+/// Returns what the status bar says: a question, an error, or the keys that count here.
+fn told(model: &Model) -> (String, Style) {
+    let bar = style(model, Look::Bar);
+    if let Some(Overlay::Confirm(asked)) = &model.overlay {
+        let words = match asked {
+            Confirm::Delete(number) => format!("Delete task #{number:04}? (y/n)"),
+            Confirm::Quit => "Agent running. Quit? It goes on without this program. (y/n)".to_owned(),
+            Confirm::Stop => "Stop all agents of this project? Their work is kept. (y/n)".to_owned(),
+        };
+        return (words, style(model, Look::Alert));
+    }
+    if let Some(Overlay::Answer(number, line)) = &model.overlay {
+        return (
+            format!("Answer #{number:04}: {}▏  Enter send  Esc cancel", clean(&line.text())),
+            style(model, Look::Alert),
+        );
+    }
+    if let Some(flash) = &model.flash {
+        let look = if flash.is_error { style(model, Look::Alert) } else { bar };
+        return (clean(&flash.text), look);
+    }
+    if model.filter.1 {
+        return (format!("/{}▏  Enter keep  Esc clear", clean(&model.filter.0)), bar);
+    }
+    let keys = match (&model.overlay, model.focus, model.left, model.right) {
+        (Some(Overlay::Task(_)), ..) => "Ctrl+s save  Esc cancel",
+        (Some(_), ..) => "Esc close",
+        (_, Focus::Right, _, RightTab::Chat) => "Ctrl+q quit  Ctrl+h help  Tab switch  (input goes to agent)",
+        (_, Focus::Right, _, RightTab::Logs) => {
+            "Ctrl+q quit  Ctrl+h help  Tab switch  j/k move  Enter read  Esc back"
+        }
+        (_, _, LeftTab::Tasks, _) => {
+            "Ctrl+q quit  Ctrl+h help  Tab switch  a add  e edit  s start  r ready  d done  x delete"
+        }
+        (_, _, LeftTab::Definition, _) => "Ctrl+q quit  Ctrl+h help  Tab switch  e edit  (opens $EDITOR)",
+        (_, _, LeftTab::Settings, _) => {
+            "Ctrl+q quit  Ctrl+h help  Tab switch  j/k navigate  Enter edit  Space toggle"
+        }
+    };
+    (keys.to_owned(), bar)
+}

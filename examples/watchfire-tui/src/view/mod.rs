@@ -1,0 +1,69 @@
+//! Draws a model. Pure: the same model gives the same screen.
+
+mod bars;
+mod left;
+mod overlay;
+mod right;
+mod screen;
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Block, BorderType, Paragraph};
+
+pub(crate) use bars::{left_tabs, right_tabs};
+pub(crate) use right::first_log;
+
+use crate::layout::{Areas, SMALLEST};
+use crate::model::{Connection, Focus, Model, Overlay};
+use crate::theme::{Look, style};
+
+/// Draws a model.
+pub fn view(model: &Model, frame: &mut Frame<'_>) {
+    let whole = frame.area();
+    if Areas::is_too_small(model.size) {
+        let (cols, rows) = model.size;
+        let words =
+            format!("Terminal too small\n{cols}x{rows}, and {}x{} are needed", SMALLEST.0, SMALLEST.1);
+        return middle(frame, whole, &words);
+    }
+    match model.connection {
+        Connection::Starting => return middle(frame, whole, "Starting daemon..."),
+        Connection::ShutDown => return middle(frame, whole, "Daemon shut down. Press any key to exit."),
+        Connection::Connected | Connection::Lost => {}
+    }
+    let areas = model.areas();
+    bars::header(model, frame, areas.header);
+    if !model.zoomed {
+        frame.render_widget(panel(model, Focus::Left), areas.left);
+        left::view(model, frame, areas.list);
+    }
+    frame.render_widget(panel(model, Focus::Right), areas.right);
+    right::view(model, frame, &areas);
+    bars::status(model, frame, areas.status);
+    match &model.overlay {
+        Some(Overlay::Help) => overlay::help(model, frame),
+        Some(Overlay::Task(form)) => overlay::task(model, form, frame),
+        // Those are in the status bar.
+        Some(Overlay::Confirm(_) | Overlay::Answer(..)) | None => {}
+    }
+}
+
+fn panel(model: &Model, focus: Focus) -> Block<'static> {
+    let look = if model.focus == focus { Look::Focused } else { Look::Dim };
+    Block::bordered().border_type(BorderType::Rounded).border_style(style(model, look))
+}
+
+/// Writes words into the middle of a place.
+fn middle(frame: &mut Frame<'_>, area: Rect, words: &str) {
+    let text = Text::from(words.lines().map(|line| Line::from(line.to_owned())).collect::<Vec<_>>());
+    let height = u16::try_from(text.height()).unwrap_or(1).min(area.height);
+    let at = Rect::new(area.x, area.y + (area.height - height) / 2, area.width, height);
+    frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).style(Style::default()), at);
+}
+
+/// Returns a text without control characters: those of a task's title or an error must not move our cursor.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,397 @@
+//! What keys do.
+
+mod support;
+
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use support::{at_work, model, press, screen, show, task, type_in};
+use watchfire_client::daemon_proto as proto;
+use watchfire_tui::message::{Command, Message};
+use watchfire_tui::model::{Confirm, Focus, LeftTab, Model, Overlay, RightTab};
+use watchfire_tui::update::update;
+
+fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Quit => "quit",
+        Command::CreateTask(_) => "CreateTask",
+        Command::UpdateTask(_) => "UpdateTask",
+        Command::DeleteTask(_) => "DeleteTask",
+        Command::RestoreTask(_) => "RestoreTask",
+        Command::ReorderTasks(_) => "ReorderTasks",
+        Command::UpdateProject(_) => "UpdateProject",
+        Command::StartAgent { .. } => "StartAgent",
+        Command::StopAgent => "StopAgent",
+        Command::ResumeAgent => "ResumeAgent",
+        Command::SendInput(_) => "SendInput",
+        Command::Resize { .. } => "Resize",
+        Command::GetScrollback(_) => "GetScrollback",
+        Command::ListLogs => "ListLogs",
+        Command::GetLog(_) => "GetLog",
+        Command::MergeBranch(_) => "MergeBranch",
+        Command::Answer { .. } => "Answer",
+        Command::Edit(_) => "editor",
+    }
+}
+
+/// The specification's table of actions and calls. What is loaded or followed without a key is not among them.
+#[test]
+fn each_action_makes_the_call_of_the_specification() {
+    let rows: &[(&str, &[&str], &str)] = &[
+        ("save definition", &["2", "e"], "editor"),
+        ("save settings", &["3", "j", "j", "j", "enter"], "UpdateProject"),
+        ("add task", &["a", "x", "ctrl+s"], "CreateTask"),
+        ("edit task", &["e", "x", "ctrl+s"], "UpdateTask"),
+        ("change task status to ready", &["r"], "UpdateTask"),
+        ("change task status to draft", &["t"], "UpdateTask"),
+        ("change task status to done", &["d"], "UpdateTask"),
+        ("delete task", &["x", "y"], "DeleteTask"),
+        ("start agent", &["s"], "StartAgent"),
+        ("stop agent", &["X", "y"], "StopAgent"),
+        ("clear issue", &["R"], "ResumeAgent"),
+        ("send keystrokes", &["tab", "x"], "SendInput"),
+    ];
+    for (action, keys, call) in rows {
+        let mut model = model(100, 30);
+        update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+        show(&mut model, screen(58, 26, "$ "));
+        let commands = press(&mut model, keys);
+        assert_eq!(commands.iter().map(name).collect::<Vec<_>>(), [*call], "{action}");
+    }
+    let mut logs = model(100, 30);
+    let listed = press(&mut logs, &["tab", "right"]);
+    assert_eq!(listed, [Command::ListLogs]);
+    update(&mut logs, Message::Logs(vec![proto::Log { log_id: "a.log".to_owned(), ..Default::default() }]));
+    assert_eq!(press(&mut logs, &["enter"]), [Command::GetLog("a.log".to_owned())]);
+    let mut sized = model(100, 30);
+    assert_eq!(show(&mut sized, screen(80, 24, "")), [Command::Resize { rows: 26, cols: 58 }]);
+}
+
+#[test]
+fn the_list_is_walked_and_filtered() {
+    let mut model = model(100, 30);
+    assert_eq!(model.selected, 1);
+    press(&mut model, &["j", "j", "j"]);
+    // Over the sections.
+    assert_eq!(model.selected, 7);
+    press(&mut model, &["G", "j"]);
+    assert_eq!(model.selected, 6);
+    press(&mut model, &["g", "k"]);
+    assert_eq!(model.selected, 1);
+    press(&mut model, &["/"]);
+    type_in(&mut model, "auth");
+    assert_eq!((model.filter.0.as_str(), model.selected), ("auth", 4));
+    press(&mut model, &["enter", "j"]);
+    assert_eq!(model.selected, 6, "only those two are shown");
+    press(&mut model, &["esc"]);
+    assert_eq!(model.filter.0, "");
+    // A key that is text while one types is no action.
+    press(&mut model, &["/", "x", "s", "q"]);
+    assert!(model.overlay.is_none());
+    press(&mut model, &["esc"]);
+    // The selected task goes: another one is selected.
+    update(&mut model, Message::Tasks(vec![task(3, "Create database schema", "done")]));
+    assert_eq!(model.selected, 3);
+    update(&mut model, Message::Tasks(Vec::new()));
+    for keys in [["e"], ["s"], ["x"], ["J"]] {
+        assert!(press(&mut model, &keys).is_empty());
+        assert!(model.overlay.is_none());
+    }
+}
+
+#[test]
+fn order_changes_within_a_section() {
+    let mut model = model(100, 30);
+    assert_eq!(press(&mut model, &["J"]), [Command::ReorderTasks(vec![4, 1, 2, 7, 3, 6])]);
+    assert!(press(&mut model, &["K"]).is_empty(), "it is the first of its section");
+    press(&mut model, &["j"]);
+    assert!(press(&mut model, &["J"]).is_empty(), "it is the last of its section");
+}
+
+#[test]
+fn a_task_is_written_in_a_form() {
+    let mut model = model(100, 30);
+    press(&mut model, &["a", "ctrl+s"]);
+    let Some(Overlay::Task(form)) = &model.overlay else { panic!("the form stays") };
+    assert_eq!(form.problem, Some("a task needs a title"));
+    type_in(&mut model, "New page\nFirst line\nSecond line");
+    update(&mut model, Message::Paste("\npasted".to_owned()));
+    // In a text, tab is a character, and a letter no action.
+    press(&mut model, &["tab", "q", "backtab", "backtab", " "]);
+    let Some(Overlay::Task(form)) = &model.overlay else { panic!("the form stays") };
+    assert!(form.ready);
+    let commands = press(&mut model, &["ctrl+s"]);
+    let [Command::CreateTask(request)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!((request.title.as_str(), request.status.as_str()), ("New page", "ready"));
+    assert_eq!(request.prompt, "First line\nSecond line\npasted\tq");
+    assert!(model.overlay.is_none());
+
+    // Only what was changed is sent.
+    press(&mut model, &["e"]);
+    assert!(press(&mut model, &["ctrl+s"]).is_empty(), "nothing was changed");
+    press(&mut model, &["enter", "!"]);
+    let commands = press(&mut model, &["ctrl+s"]);
+    let [Command::UpdateTask(request)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!((request.title.as_deref(), request.task_number), (Some("Setup project structure!"), 1));
+    assert_eq!((&request.prompt, &request.status), (&None, &None));
+    // Escape throws away what was typed; nothing else does.
+    press(&mut model, &["e", "z", "ctrl+h", "tab"]);
+    assert!(matches!(model.overlay, Some(Overlay::Task(_))));
+    press(&mut model, &["esc"]);
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn leaving_asks_while_agents_work() {
+    let mut idle = model(100, 30);
+    assert_eq!(press(&mut idle, &["ctrl+q"]), [Command::Quit]);
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    assert!(press(&mut model, &["ctrl+q"]).is_empty());
+    assert!(matches!(model.overlay, Some(Overlay::Confirm(Confirm::Quit))));
+    assert!(press(&mut model, &["n"]).is_empty());
+    assert_eq!(press(&mut model, &["ctrl+q", "y"]), [Command::Quit]);
+    assert_eq!(press(&mut model, &["ctrl+q", "ctrl+q"]), [Command::Quit], "twice means it");
+}
+
+#[test]
+fn a_question_is_answered_in_place() {
+    let mut model = model(100, 30);
+    press(&mut model, &["A"]);
+    assert_eq!(model.flash.as_ref().unwrap().text, "nobody asks");
+    let mut asking = at_work(2, "task");
+    asking.state = "asking".to_owned();
+    asking.questions = vec!["Which port?".to_owned()];
+    let status = proto::AgentStatus { all: vec![asking.clone()], ..asking };
+    update(&mut model, Message::Status(Box::new(status)));
+    press(&mut model, &["A"]);
+    // Letters are text, and nothing is no answer.
+    assert!(press(&mut model, &["enter"]).is_empty());
+    type_in(&mut model, "8080 x");
+    let sent = press(&mut model, &["enter"]);
+    assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
+    assert!(model.overlay.is_none());
+}
+
+/// In the agent's terminal everything is the agent's, but what the specification keeps.
+#[test]
+fn keys_go_to_the_agent() {
+    let mut model = model(100, 30);
+    show(&mut model, screen(58, 26, "$ "));
+    press(&mut model, &["tab"]);
+    assert_eq!(model.focus, Focus::Right);
+    for (key, bytes) in [
+        ("a", &b"a"[..]),
+        ("enter", b"\r"),
+        ("esc", b"\x1b"),
+        ("up", b"\x1b[A"),
+        ("ctrl+c", b"\x03"),
+        ("1", b"1"),
+        ("?", b"?"),
+        ("backtab", b"\x1b[Z"),
+    ] {
+        assert_eq!(press(&mut model, &[key]), [Command::SendInput(bytes.to_vec())], "{key}");
+    }
+    assert_eq!(update(&mut model, Message::Paste("a\nb".to_owned())), [Command::SendInput(b"a\rb".to_vec())]);
+    press(&mut model, &["ctrl+h"]);
+    assert!(matches!(model.overlay, Some(Overlay::Help)));
+    assert!(press(&mut model, &["x"]).is_empty());
+    press(&mut model, &["ctrl+h", "tab"]);
+    assert_eq!((model.focus, model.overlay.is_none()), (Focus::Left, true));
+    press(&mut model, &["tab", "alt+z"]);
+    assert!(model.zoomed);
+    // Nothing has the keys that is not seen.
+    press(&mut model, &["tab"]);
+    assert!(!model.zoomed);
+    // After its end, keys go nowhere.
+    update(&mut model, Message::ScreenEnded);
+    assert!(press(&mut model, &["tab", "a", "enter"]).is_empty());
+}
+
+#[test]
+fn the_terminal_is_scrolled_back() {
+    let mut model = model(100, 30);
+    let lines: String = (0..100).map(|n| format!("{n}\r\n")).collect();
+    show(&mut model, screen(58, 26, &lines));
+    press(&mut model, &["tab"]);
+    assert_eq!(press(&mut model, &["pageup"]), [Command::GetScrollback(0)]);
+    assert_eq!(model.terminal.back, 26);
+    update(&mut model, Message::Scrollback(0, vec![Default::default(); 75]));
+    assert!(press(&mut model, &["pageup", "pageup", "pageup"]).is_empty(), "they are known");
+    assert_eq!(model.terminal.back, 75);
+    press(&mut model, &["x"]);
+    assert_eq!(model.terminal.back, 0, "whoever types wants to see it");
+    // A program on the alternate screen scrolls by itself.
+    show(&mut model, screen(58, 26, "\x1b[?1049h"));
+    assert_eq!(press(&mut model, &["pageup"]), [Command::SendInput(b"\x1b[5~".to_vec())]);
+}
+
+fn mouse(model: &mut Model, kind: MouseEventKind, column: u16, row: u16) -> Vec<Command> {
+    update(model, Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
+}
+
+#[test]
+fn the_mouse_does_what_it_points_at() {
+    let down = MouseEventKind::Down(MouseButton::Left);
+    let mut model = model(100, 30);
+    show(&mut model, screen(58, 26, ""));
+    // Row 2 is the first section, then its tasks.
+    mouse(&mut model, down, 10, 4);
+    assert_eq!(model.selected, 4);
+    mouse(&mut model, down, 60, 10);
+    assert_eq!(model.focus, Focus::Right);
+    mouse(&mut model, MouseEventKind::ScrollDown, 10, 10);
+    assert_eq!(model.selected, 2);
+    // The border between the panels.
+    mouse(&mut model, down, 40, 10);
+    mouse(&mut model, MouseEventKind::Drag(MouseButton::Left), 60, 10);
+    let fitted = mouse(&mut model, MouseEventKind::Up(MouseButton::Left), 60, 10);
+    assert_eq!((model.split, model.dragging), (60, false));
+    assert!(fitted.is_empty(), "its size was given while it was dragged");
+    assert_eq!(model.given.0, 38);
+    // Tabs.
+    let places =
+        [("Definition", LeftTab::Definition), ("Settings", LeftTab::Settings), ("Tasks", LeftTab::Tasks)];
+    for (title, tab) in places {
+        let column = support_column(&model, title);
+        mouse(&mut model, down, column, 0);
+        assert_eq!((model.left, model.focus), (tab, Focus::Left), "{title}");
+    }
+    let column = support_column(&model, "Logs");
+    assert_eq!(mouse(&mut model, down, column, 0), [Command::ListLogs]);
+    assert_eq!(model.right, RightTab::Logs);
+    // An agent that wants the mouse gets it, at its own place.
+    model.right = RightTab::Chat;
+    show(&mut model, screen(38, 26, "\x1b[?1000h\x1b[?1006h"));
+    assert_eq!(mouse(&mut model, down, 65, 5), [Command::SendInput(b"\x1b[<0;5;4M".to_vec())]);
+}
+
+/// The column of a word in the header.
+fn support_column(model: &Model, word: &str) -> u16 {
+    let backend = ratatui::backend::TestBackend::new(model.size.0, model.size.1);
+    let mut terminal = ratatui::Terminal::new(backend).unwrap();
+    terminal.draw(|frame| watchfire_tui::view::view(model, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let row: String = (0..model.size.0).map(|col| buffer[(col, 0)].symbol().to_owned()).collect();
+    let at = row.find(word).unwrap();
+    u16::try_from(row[..at].chars().count()).unwrap()
+}
+
+#[test]
+fn settings_are_checked_and_saved_at_once() {
+    let mut model = model(100, 30);
+    press(&mut model, &["3", "enter"]);
+    assert!(model.settings.editing.is_some());
+    // Digits and letters are text here.
+    type_in(&mut model, "2q");
+    let commands = press(&mut model, &["enter"]);
+    let [Command::UpdateProject(request)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(request.name.as_deref(), Some("my-project2q"));
+    press(&mut model, &["j", "enter"]);
+    type_in(&mut model, "zz");
+    assert!(press(&mut model, &["enter"]).is_empty());
+    assert_eq!(model.flash.as_ref().unwrap().text, "a colour is #rrggbb");
+    press(&mut model, &["esc"]);
+    assert!(model.settings.editing.is_none());
+    let commands = press(&mut model, &["j", "j", " "]);
+    let [Command::UpdateProject(request)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(request.auto_merge, Some(false));
+}
+
+#[test]
+fn words_in_the_status_bar_go_by_themselves() {
+    let mut model = model(100, 30);
+    update(&mut model, Message::Saved);
+    assert_eq!(model.flash.as_ref().unwrap().text, "Saved");
+    update(&mut model, Message::Tick(2_900));
+    assert!(model.flash.is_some());
+    update(&mut model, Message::Tick(3_000));
+    assert!(model.flash.is_none());
+    update(&mut model, Message::ShutDown);
+    assert_eq!(press(&mut model, &["x"]), [Command::Quit]);
+}
+
+/// Whatever is pressed, at whatever size, something can be drawn.
+#[test]
+fn random_keys_draw_something() {
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).unwrap()
+    };
+    let keys = [
+        "a",
+        "e",
+        "s",
+        "x",
+        "y",
+        "n",
+        "j",
+        "k",
+        "J",
+        "K",
+        "g",
+        "G",
+        "/",
+        "1",
+        "2",
+        "3",
+        "h",
+        "l",
+        "z",
+        "R",
+        "X",
+        "tab",
+        "enter",
+        "esc",
+        "ctrl+h",
+        "ctrl+s",
+        "backtab",
+        "up",
+        "down",
+        "pageup",
+        "pagedown",
+        "backspace",
+        "left",
+        "right",
+        "alt+z",
+        " ",
+    ];
+    let mut model = model(100, 30);
+    for step in 0..4_000 {
+        match next(12) {
+            0 => {
+                let (cols, rows) = (u16::try_from(next(200)).unwrap(), u16::try_from(next(60)).unwrap());
+                update(&mut model, Message::Resize(cols, rows));
+            }
+            1 => drop(show(
+                &mut model,
+                screen(1 + u16::try_from(next(120)).unwrap(), 20, "漢字\r\n\x1b[31mred"),
+            )),
+            2 => {
+                let kinds = [
+                    MouseEventKind::Down(MouseButton::Left),
+                    MouseEventKind::Drag(MouseButton::Left),
+                    MouseEventKind::Up(MouseButton::Left),
+                    MouseEventKind::ScrollUp,
+                    MouseEventKind::ScrollDown,
+                ];
+                let at = (u16::try_from(next(210)).unwrap(), u16::try_from(next(70)).unwrap());
+                mouse(&mut model, kinds[next(kinds.len())], at.0, at.1);
+            }
+            3 => drop(update(&mut model, Message::Paste("a\tb\nc\x1b[31m".to_owned()))),
+            4 if next(10) == 0 => {
+                let log = proto::Log { content: "x\n".repeat(next(90)), ..Default::default() };
+                update(&mut model, Message::Logs(vec![log.clone(); next(40)]));
+                update(&mut model, Message::Log(Box::new(log)));
+            }
+            _ => drop(press(&mut model, &[keys[next(keys.len())]])),
+        }
+        if step % 4 == 0 {
+            let (cols, rows) = (model.size.0.max(1), model.size.1.max(1));
+            let mut terminal =
+                ratatui::Terminal::new(ratatui::backend::TestBackend::new(cols, rows)).unwrap();
+            terminal.draw(|frame| watchfire_tui::view::view(&model, frame)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What each screen looks like. The pictures are in `tests/screens`; `WATCHFIRE_BLESS=1` writes them anew, to be looked at.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::{Color, Modifier};
+use support::{at_work, model, press, screen, show};
+use watchfire_client::daemon_proto as proto;
+use watchfire_tui::message::Message;
+use watchfire_tui::model::Model;
+use watchfire_tui::update::update;
+use watchfire_tui::view::view;
+
+fn drawn(model: &Model) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(model.size.0, model.size.1)).unwrap();
+    terminal.draw(|frame| view(model, frame)).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn text(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for row in 0..buffer.area.height {
+        let line: String = (0..buffer.area.width).map(|col| buffer[(col, row)].symbol()).collect();
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// The looks of a screen: for each row the columns that have another than the default.
+fn looks(buffer: &Buffer) -> String {
+    let name = |color: Color| match color {
+        Color::Reset => "-".to_owned(),
+        Color::Indexed(n) => n.to_string(),
+        Color::Rgb(r, g, b) => format!("#{r:02x}{g:02x}{b:02x}"),
+        other => format!("{other:?}"),
+    };
+    let mut text = String::new();
+    for row in 0..buffer.area.height {
+        let look = |col: u16| {
+            let cell = &buffer[(col, row)];
+            let modifiers = match cell.modifier {
+                none if none == Modifier::empty() => String::new(),
+                some => format!(" {some:?}"),
+            };
+            format!("{} on {}{modifiers}", name(cell.fg), name(cell.bg))
+        };
+        let mut from = 0;
+        for col in 1..=buffer.area.width {
+            if col < buffer.area.width && look(col) == look(from) {
+                continue;
+            }
+            if look(from) != "- on -" {
+                let _ = writeln!(text, "{row}:{from}-{} {}", col - 1, look(from));
+            }
+            from = col;
+        }
+    }
+    text
+}
+
+#[track_caller]
+fn compare(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens").join(format!("{name}.txt"));
+    if std::env::var_os("WATCHFIRE_BLESS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, found).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(expected == found, "{name} looks otherwise now:\n{found}\nbefore:\n{expected}");
+}
+
+/// The agent's screen, as a real one may look.
+const AGENT: &str = "\x1b[1mClaude Code\x1b[m v2.1.31\r\n\x1b[2m~/source/my-project\x1b[m\r\n\r\n\x1b[38;5;208m✻\x1b[m Working on task…\r\n\r\n> ";
+
+fn working(cols: u16, rows: u16) -> Model {
+    let mut model = model(cols, rows);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    let area = model.areas().terminal;
+    show(&mut model, screen(area.width, area.height, AGENT));
+    model
+}
+
+#[test]
+fn the_main_screen_at_three_sizes() {
+    for (cols, rows) in [(80, 24), (120, 40), (200, 60)] {
+        compare(&format!("main-{cols}x{rows}"), &text(&drawn(&working(cols, rows))));
+    }
+}
+
+#[test]
+fn the_main_screen_in_dark_light_and_without_colours() {
+    let mut model = working(80, 24);
+    compare("looks-dark", &looks(&drawn(&model)));
+    model.dark = false;
+    compare("looks-light", &looks(&drawn(&model)));
+    model.plain = true;
+    let plain = looks(&drawn(&model));
+    // Of the agent's own colours nothing is taken away.
+    let ours: Vec<_> =
+        plain.lines().filter(|line| !line.contains("208") && !line.starts_with("5:")).collect();
+    assert!(ours.iter().all(|line| line.contains(" - on -")), "{ours:#?}");
+}
+
+/// Brings a model into a state.
+type Prepare = Box<dyn Fn(&mut Model)>;
+
+#[test]
+fn every_other_screen() {
+    let issue = |kind: &str, seconds: Option<i64>| proto::AgentIssue {
+        issue_type: kind.to_owned(),
+        message: "You've hit your limit".to_owned(),
+        reset_at: seconds.map(|seconds| prost_types::Timestamp { seconds, nanos: 0 }),
+        ..Default::default()
+    };
+    let log = |task_number: i32, status: &str| proto::Log {
+        log_id: "a.log".to_owned(),
+        task_number,
+        session_number: 2,
+        started_at: "2026-02-03T14:30:00Z".to_owned(),
+        status: status.to_owned(),
+        mode: if task_number == 0 { "chat" } else { "task" }.to_owned(),
+        content: "## User\n\nImplement it.\n\n## Assistant\n\nDone.\n\n[Tool: Bash]\n".to_owned(),
+        ..Default::default()
+    };
+    let states: Vec<(&str, Prepare)> = vec![
+        ("idle", Box::new(|model| *model = support::model(80, 24))),
+        ("definition", Box::new(|model| drop(press(model, &["2"])))),
+        ("settings", Box::new(|model| drop(press(model, &["3", "j", "enter"])))),
+        ("help", Box::new(|model| drop(press(model, &["ctrl+h"])))),
+        ("add", Box::new(|model| drop(press(model, &["a"])))),
+        ("edit", Box::new(|model| drop(press(model, &["j", "e", "enter"])))),
+        ("delete", Box::new(|model| drop(press(model, &["x"])))),
+        ("quit", Box::new(|model| drop(press(model, &["ctrl+q"])))),
+        ("filter", Box::new(|model| drop(press(model, &["/", "a", "u", "t"])))),
+        ("terminal", Box::new(|model| drop(press(model, &["tab"])))),
+        ("zoomed", Box::new(|model| drop(press(model, &["tab", "alt+z"])))),
+        ("stopped", Box::new(|model| drop(update(model, Message::ScreenEnded)))),
+        ("saved", Box::new(|model| drop(update(model, Message::Saved)))),
+        ("failed", Box::new(|model| drop(update(model, Message::Failed("no such task\x1b[2J".to_owned()))))),
+        ("disconnected", Box::new(|model| drop(update(model, Message::Disconnected)))),
+        ("shut-down", Box::new(|model| drop(update(model, Message::ShutDown)))),
+        ("starting", Box::new(|model| *model = Model::new((80, 24)))),
+        ("too-small", Box::new(|model| drop(update(model, Message::Resize(79, 24))))),
+        (
+            "auth",
+            Box::new(move |model| {
+                model.status.issue = Some(issue("auth_required", None));
+            }),
+        ),
+        (
+            "limited",
+            Box::new(move |model| {
+                model.status.issue = Some(issue("rate_limited", None));
+            }),
+        ),
+        (
+            "asks",
+            Box::new(|model| {
+                let mut agent = at_work(2, "task");
+                agent.state = "asking".to_owned();
+                agent.questions = vec!["Which port should it listen on?".to_owned()];
+                let status = proto::AgentStatus { all: vec![agent.clone()], ..agent };
+                update(model, Message::Status(Box::new(status)));
+                press(model, &["A", "8", "0"]);
+            }),
+        ),
+        (
+            "wildfire",
+            Box::new(|model| {
+                let status =
+                    proto::AgentStatus { wildfire_phase: "refine".to_owned(), ..at_work(4, "wildfire") };
+                update(model, Message::Status(Box::new(status)));
+            }),
+        ),
+        (
+            "logs",
+            Box::new(move |model| {
+                press(model, &["tab"]);
+                update(model, Message::ScreenEnded);
+                press(model, &["right"]);
+                let list =
+                    vec![log(1, "completed"), log(0, "interrupted"), log(6, "failed"), log(2, "running")];
+                update(model, Message::Logs(list));
+            }),
+        ),
+        (
+            "log",
+            Box::new(move |model| {
+                press(model, &["tab"]);
+                update(model, Message::ScreenEnded);
+                press(model, &["right"]);
+                update(model, Message::Log(Box::new(log(1, "completed"))));
+            }),
+        ),
+        (
+            "empty",
+            Box::new(|model| {
+                *model = support::model(80, 24);
+                update(model, Message::Tasks(Vec::new()));
+            }),
+        ),
+    ];
+    for (name, prepare) in states {
+        let mut model = working(80, 24);
+        prepare(&mut model);
+        if name == "too-small" {
+            // Drawn for the size that the terminal has.
+            assert_eq!(model.size, (79, 24));
+        }
+        compare(name, &text(&drawn(&model)));
+    }
+}
+
+/// The agent's cells arrive as they are: every look, wide characters, and nothing beside the panel.
+#[test]
+fn the_agents_cells_are_drawn_as_they_are() {
+    let mut model = model(100, 30);
+    let area = model.areas().terminal;
+    let bytes =
+        "\x1b[1;3;4;9;38;2;1;2;3;48;5;200mall\x1b[m漢字e\u{301}\x1b[7minv\x1b[m\r\n\x1b[31;44mred\x1b[m";
+    show(&mut model, screen(area.width, area.height, bytes));
+    let buffer = drawn(&model);
+    let cell = |col: u16, row: u16| &buffer[(area.x + col, area.y + row)];
+    assert_eq!(cell(0, 0).symbol(), "a");
+    assert_eq!((cell(0, 0).fg, cell(0, 0).bg), (Color::Rgb(1, 2, 3), Color::Indexed(200)));
+    let all = Modifier::BOLD | Modifier::ITALIC | Modifier::UNDERLINED | Modifier::CROSSED_OUT;
+    assert_eq!(cell(0, 0).modifier, all);
+    assert_eq!((cell(3, 0).symbol(), cell(5, 0).symbol(), cell(7, 0).symbol()), ("漢", "字", "e\u{301}"));
+    assert_eq!(cell(8, 0).modifier, Modifier::REVERSED);
+    assert_eq!((cell(0, 1).fg, cell(0, 1).bg), (Color::Indexed(1), Color::Indexed(4)));
+    // A screen that is larger than the panel is cut at its border.
+    let wide = "x".repeat(300);
+    show(&mut model, screen(300, 60, &wide));
+    let buffer = drawn(&model);
+    assert_eq!(buffer[(99, 2)].symbol(), "│");
+}

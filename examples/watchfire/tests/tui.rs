@@ -1,0 +1,305 @@
+//! The terminal interface on a real terminal, with the real daemon and the scripted agent. What is compared is what a person sees: all
+//! bytes go through our own emulator.
+
+mod support;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{Winsize, tcsetwinsize};
+use support::on_terminal::OnTerminal;
+use support::{World, until};
+use watchfire_core::terminal::{Modes, Size, Snapshot, Terminal as _};
+use watchfire_term::Emulator;
+
+/// A home whose agents need no sandbox; the daemon ends with the test.
+struct Home(World);
+
+impl Home {
+    fn new() -> Self {
+        let world = World::new();
+        let home = world.empty("watchfire-home");
+        let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  default_agent: scripted\n  auto_start_tasks: false\n";
+        fs::write(home.join("settings.yaml"), settings).unwrap();
+        Self(world)
+    }
+
+    fn shop(&self) -> PathBuf {
+        let root = self.0.repo("shop");
+        self.0.run(&root, ["init", "--yes", "--no-auto-start"]).good();
+        root
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // It may not run.
+        let stop = self.0.command(self.0.folder.path(), ["daemon", "stop", "--agents"]).output();
+        drop(stop);
+    }
+}
+
+/// The program, and what it shows.
+struct Shown(OnTerminal);
+
+impl Shown {
+    fn start(home: &Home, at: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let shown = Self(OnTerminal::start(&home.0, at, args, variables));
+        shown.size(100, 30);
+        shown
+    }
+
+    fn size(&self, cols: u16, rows: u16) {
+        let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.0.terminal, size).unwrap();
+        let pid = Pid::from_child(&self.0.child);
+        // The kernel tells only who has it as its terminal.
+        kill_process(pid, Signal::WINCH).unwrap();
+    }
+
+    fn picture(&self, cols: u16, rows: u16) -> std::sync::Arc<Snapshot> {
+        let mut terminal = Emulator::new(Size::new(cols, rows));
+        terminal.process(self.0.painted().as_bytes());
+        terminal.snapshot()
+    }
+
+    fn text(&self) -> String {
+        self.picture(100, 30).text()
+    }
+
+    #[track_caller]
+    fn wait(&self, words: &str) {
+        let mut last = String::new();
+        let seen = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until(words, || {
+                last = self.text();
+                last.contains(words)
+            });
+        }));
+        assert!(seen.is_ok(), "never {words:?} in:\n{last}");
+    }
+
+    fn keys(&mut self, bytes: &str) {
+        self.0.keys.write_all(bytes.as_bytes()).unwrap();
+    }
+
+    /// Leaves, and checks that the terminal is as it was.
+    #[track_caller]
+    fn leave(mut self) {
+        self.keys("\x11");
+        let (painted, code) = self.0.end();
+        assert_eq!(code, Some(0));
+        assert_clean(&painted);
+    }
+}
+
+#[track_caller]
+fn assert_clean(painted: &str) {
+    let mut terminal = Emulator::new(Size::new(100, 30));
+    terminal.process(painted.as_bytes());
+    let left = terminal.snapshot();
+    assert_eq!(left.modes, Modes::default(), "modes are left on");
+    assert!(!left.cursor.hidden, "the cursor is hidden");
+}
+
+/// C1: it starts the daemon, draws, and where nothing runs starts a chat that takes what is typed.
+#[test]
+fn it_starts_with_a_chat() {
+    let home = Home::new();
+    let root = home.shop();
+    let mut shown = Shown::start(&home, &root, &[], &[]);
+    shown.wait("● Chat");
+    shown.wait("No tasks yet. Press a to add one.");
+    shown.keys("\t");
+    shown.keys("good morning\r");
+    shown.wait("you said: good morning");
+    // Leaving asks, and the agent goes on.
+    shown.keys("\x11");
+    shown.wait("Agent running. Quit?");
+    shown.keys("y");
+    let (painted, code) = shown.0.end();
+    assert_eq!(code, Some(0));
+    assert_clean(&painted);
+    let status = home.0.run(&root, ["agent", "status", "--json"]).good().json();
+    assert_eq!(status["agents"][0]["mode"], "chat");
+}
+
+/// C2: where there is no project, its questions come first.
+#[test]
+fn a_folder_becomes_a_project_in_place() {
+    let home = Home::new();
+    let root = home.0.repo("fresh");
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.0.wait_for("is no Watchfire project yet");
+    shown.keys("y\r");
+    shown.0.wait_for("Project name");
+    for answer in ["Fresh\r", "A definition.\r", "y\r", "y\r", "n\r", "\r"] {
+        shown.keys(answer);
+    }
+    shown.wait("● Fresh");
+    shown.keys("2");
+    shown.wait("A definition.");
+    shown.leave();
+    let refused = OnTerminal::start(&home.0, &home.0.empty("plain"), &[], &[]);
+    let mut refused = Shown(refused);
+    refused.0.wait_for("(y/n)");
+    refused.keys("n\r");
+    let (painted, code) = refused.0.end();
+    assert_eq!(code, Some(1));
+    assert!(painted.contains("Not a Watchfire project. Run `watchfire init` first."), "{painted}");
+}
+
+/// C3: a task is added, changed, made ready, done and deleted, and its file says the same.
+#[test]
+fn tasks_are_written_and_changed() {
+    let home = Home::new();
+    let root = home.shop();
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("No tasks yet");
+    shown.keys("a");
+    shown.wait("Add Task");
+    shown.keys("A login page\r");
+    // A paste of several lines is one text.
+    shown.keys("\x1b[200~Follow the plan.\nAll of it.\x1b[201~");
+    shown.wait("All of it.");
+    shown.keys("\x13");
+    shown.wait("#0001 A login page");
+    shown.wait("Draft (1)");
+    let file = root.join(".watchfire/tasks/0001.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("Follow the plan.") && text.contains("All of it."), "{text}");
+    shown.keys("r");
+    shown.wait("Ready (1)");
+    // Another program's change shows by itself.
+    home.0.run(&root, ["task", "add", "--title", "From elsewhere"]).good();
+    shown.wait("#0002 From elsewhere");
+    shown.keys("d");
+    shown.wait("Done (1)");
+    shown.keys("x");
+    shown.wait("Delete task #0001? (y/n)");
+    shown.keys("n");
+    shown.wait("Done (1)");
+    shown.keys("xy");
+    until("it is gone", || !shown.text().contains("A login page"));
+    shown.keys("/else\r");
+    shown.wait("#0002 From elsewhere");
+    shown.leave();
+}
+
+/// C6: a task is started and watched, its agent is answered, its work merged, its log read.
+#[test]
+fn a_task_is_run_and_watched() {
+    let home = Home::new();
+    let root = home.shop();
+    let script = "run printf '\\033[1;31mred\\033[m 漢字\\n'\nline\nquestion port Which port?\nwrite n 1\ncommit n\ndone";
+    home.0.task(&root, "Work", script);
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("[▶]");
+    shown.keys("s");
+    shown.wait("● Task #0001");
+    shown.wait("red 漢字");
+    // The cells have the agent's looks.
+    let picture = shown.picture(100, 30);
+    let cell = picture
+        .lines
+        .iter()
+        .flat_map(|line| line.cells())
+        .find(|cell| cell.text == "r" && cell.style != Default::default());
+    assert!(cell.is_some(), "red is not red");
+    shown.keys("\thello\r");
+    shown.keys("\t");
+    shown.wait("#0001 asks: Which port?");
+    shown.keys("A8080\r");
+    shown.wait("Done (1)");
+    shown.wait("● Idle");
+    assert_eq!(home.0.git(&root, &["log", "-1", "--format=%s"]).trim(), "Merge watchfire/0001: Work");
+    shown.keys("\t");
+    shown.wait("Agent stopped.");
+    shown.keys("l");
+    shown.wait("Task #0001 — Session 1");
+    shown.keys("\r");
+    shown.wait("question port: Which port?");
+    shown.leave();
+}
+
+/// Settings are saved at once, and the definition by the person's editor, which has the terminal for itself.
+#[test]
+fn settings_and_definition_are_changed() {
+    let home = Home::new();
+    let root = home.shop();
+    let editor = home.0.path("editor");
+    fs::write(&editor, "#!/bin/sh\nprintf 'IN THE EDITOR'\nprintf '# Written\\n' > \"$1\"\n").unwrap();
+    fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let variables = [("EDITOR", editor.to_str().unwrap())];
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &variables);
+    shown.wait("No tasks yet");
+    shown.keys("2e");
+    shown.0.wait_for("IN THE EDITOR");
+    shown.wait("# Written");
+    shown.keys("3jjj ");
+    shown.wait("Saved");
+    let file = root.join(".watchfire/project.yaml");
+    until("both are in the file", || {
+        let text = fs::read_to_string(&file).unwrap();
+        text.contains("# Written") && text.contains("auto_merge: false")
+    });
+    shown.keys("kkk\r x\r");
+    shown.wait("● shop x");
+    shown.leave();
+}
+
+/// It says when the daemon is killed, starts it anew, and goes on with the agent that is still at work; and it says when the daemon
+/// was told to end.
+#[test]
+fn it_outlives_the_daemon() {
+    let home = Home::new();
+    let root = home.shop();
+    home.0.task(&root, "Talks", "say hello\nchat");
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("[▶]");
+    shown.keys("s");
+    shown.wait("hello");
+    let status = home.0.run(&root, ["daemon", "status", "--json"]).good().json();
+    let pid = Pid::from_raw(i32::try_from(status["pid"].as_i64().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    shown.wait("⚠ Disconnected");
+    shown.wait("Connected");
+    shown.keys("\tagain\r");
+    shown.wait("you said: again");
+    home.0.run(&root, ["daemon", "stop"]).good();
+    shown.wait("Daemon shut down. Press any key to exit.");
+    shown.keys("x");
+    let (painted, code) = shown.0.end();
+    assert_eq!(code, Some(0));
+    assert_clean(&painted);
+}
+
+/// Sizes, signals, and terminals that it cannot use.
+#[test]
+fn terminals_are_fitted_and_left_clean() {
+    let home = Home::new();
+    let root = home.shop();
+    let shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("No tasks yet");
+    shown.size(60, 20);
+    until("it says so", || shown.picture(60, 20).text().contains("Terminal too small"));
+    shown.size(120, 40);
+    until("it fits again", || shown.picture(120, 40).text().contains("No tasks yet"));
+    kill_process(Pid::from_child(&shown.0.child), Signal::TERM).unwrap();
+    let (painted, code) = shown.0.end();
+    assert_eq!(code, Some(0));
+    assert_clean(&painted);
+
+    let dumb = OnTerminal::start(&home.0, &root, &[], &[("TERM", "dumb")]);
+    let (painted, code) = dumb.end();
+    assert_eq!(code, Some(2), "{painted}");
+    assert!(painted.contains("this terminal cannot place a cursor"), "{painted}");
+    let piped = home.0.run(&root, [] as [&str; 0]).code(2);
+    assert!(piped.stderr.contains("needs a terminal"), "{}", piped.stderr);
+    let plain = Shown::start(&home, &root, &["tui", "--no-chat"], &[("NO_COLOR", "1")]);
+    plain.wait("No tasks yet");
+    assert!(!plain.0.painted().contains("38;5;"), "colours in spite of NO_COLOR");
+    plain.leave();
+}
