@@ -18,6 +18,8 @@ use crate::message::{Command, Message};
 const AGAIN: Duration = Duration::from_secs(3);
 /// Changes within this time are read at once.
 const TOGETHER: Duration = Duration::from_millis(30);
+/// Time in which a daemon that does not answer may still say why.
+const REASON: Duration = Duration::from_millis(500);
 
 /// Finds the daemon, or starts it.
 pub type Connect =
@@ -90,17 +92,26 @@ impl Api {
             self.start_chat(daemon).await;
         }
         let screens = tokio::spawn(self.clone().screens(daemon.clone()));
-        let ended = loop {
-            match events.message().await {
-                Ok(Some(_)) => {}
-                Ok(None) => break Status::unavailable("the stream has ended"),
-                Err(error) => break error,
+        let ended = 'following: loop {
+            if let Some(ended) = end_of(events.message().await) {
+                break ended;
             }
             // One change seldom comes alone.
-            let more = async { while let Ok(Some(_)) = events.message().await {} };
-            let _ = tokio::time::timeout(TOGETHER, more).await;
+            while let Ok(next) = tokio::time::timeout(TOGETHER, events.message()).await {
+                if let Some(ended) = end_of(next) {
+                    break 'following ended;
+                }
+            }
             if let Err(error) = self.refresh(daemon).await {
-                break error;
+                // The stream knows better why the daemon does not answer.
+                let reason = async {
+                    loop {
+                        if let Some(ended) = end_of(events.message().await) {
+                            return ended;
+                        }
+                    }
+                };
+                break tokio::time::timeout(REASON, reason).await.unwrap_or(error);
             }
         };
         screens.abort();
@@ -310,6 +321,15 @@ fn line_of(text: &str) -> Arc<Line> {
     let mut terminal = Emulator::new(Size::new(WIDEST, 1));
     terminal.process(text.as_bytes());
     terminal.snapshot().lines.first().cloned().unwrap_or_default()
+}
+
+/// Returns the reason why a stream has ended, if it has.
+fn end_of(next: Result<Option<proto::Event>, Status>) -> Option<Status> {
+    match next {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(Status::unavailable("the stream has ended")),
+        Err(error) => Some(error),
+    }
 }
 
 /// Says who calls.

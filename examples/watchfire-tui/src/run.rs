@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event, EventStream};
+use crossterm::event::{Event, EventStream, MouseEventKind};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
@@ -110,7 +110,8 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         let Some(message) = message else { continue };
         // Words are shown for a time that counts from now.
         model.now = millis(began);
-        is_new = true;
+        // A mouse that only moves changes nothing that is seen.
+        is_new |= !matches!(&message, Message::Mouse(mouse) if mouse.kind == MouseEventKind::Moved);
         let mut commands = update(&mut model, message);
         // What waits is taken in before the next picture.
         while let Ok(message) = told.try_recv() {

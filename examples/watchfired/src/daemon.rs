@@ -5,10 +5,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::model::{ProjectEntry, ProjectId, ProjectStatus, TaskNumber, Timestamp};
-use watchfire_core::orchestrator::{Orchestrator, ProjectHandle};
+use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
+use watchfire_core::schedule::Change;
 use watchfire_core::store::{Home, TaskStore, YamlOptions, YamlStore};
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -28,6 +29,10 @@ struct Inner {
     /// Held while a project is opened, so that two calls do not open it twice.
     opening: tokio::sync::Mutex<()>,
     keys: Mutex<Keys>,
+    /// Counts how often a project was opened or closed.
+    turns: watch::Sender<u64>,
+    /// Notified when a life changed.
+    lives: Notify,
     ending: watch::Sender<bool>,
 }
 
@@ -54,6 +59,8 @@ impl Daemon {
             open: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             keys: Mutex::default(),
+            turns: watch::Sender::default(),
+            lives: Notify::new(),
             ending: watch::Sender::new(false),
         }))
     }
@@ -119,6 +126,7 @@ impl Daemon {
         let held = lock(&self.0.open).remove(id);
         if let Some(project) = held {
             project.close().await;
+            self.turned();
         }
     }
 
@@ -158,8 +166,41 @@ impl Daemon {
             return Ok(None);
         }
         let project = self.0.orchestrator.open(&entry.path).await?;
+        let changes = project.subscribe(None).await?.changes;
         lock(&self.0.open).insert(project.id().clone(), project.clone());
+        tokio::spawn(self.clone().hear(changes));
+        self.turned();
         Ok(Some(project))
+    }
+
+    /// Tells of each change of a life, until the project is closed.
+    async fn hear(self, mut changes: LogStream) {
+        while let Some(seen) = changes.next().await {
+            let is_life = match &seen {
+                Seen::Record(record) => matches!(record.change, Change::Life(_)),
+                Seen::Gap(_) => true,
+                _ => false,
+            };
+            if is_life {
+                self.0.lives.notify_one();
+            }
+        }
+    }
+
+    /// Tells that a project was opened or closed.
+    fn turned(&self) {
+        self.0.turns.send_modify(|turns| *turns += 1);
+        self.0.lives.notify_one();
+    }
+
+    /// Returns the number of times that a project was opened or closed, which can be followed.
+    pub(crate) fn turns(&self) -> watch::Receiver<u64> {
+        self.0.turns.subscribe()
+    }
+
+    /// Returns once a life has changed since the last call. For one caller.
+    pub(crate) async fn lives_changed(&self) {
+        self.0.lives.notified().await;
     }
 
     /// Returns the store of a project, also of one that another program runs or that is archived.

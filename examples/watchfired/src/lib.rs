@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents_file;
 pub mod compose;
 mod daemon;
 mod identity;

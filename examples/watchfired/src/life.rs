@@ -24,7 +24,7 @@ use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::identity::Guard;
-use crate::{Daemon, compose};
+use crate::{Daemon, agents_file, compose};
 
 /// Silence on a connection after which the other side is asked for a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -83,6 +83,7 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     ready(&file);
     tracing::info!(port = address.port(), pid = file.pid, "the daemon is ready");
     let following = tokio::spawn(follow_home(daemon.clone()));
+    let writing = tokio::spawn(agents_file::keep(daemon.clone()));
     tokio::select! {
         () = daemon.ended() => {}
         () = signals.first() => daemon.end(),
@@ -94,6 +95,8 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     if tokio::time::timeout(FAREWELL, serving).await.is_err() {
         tracing::warn!("clients did not close their streams in time");
     }
+    // It ends with the daemon.
+    let _ = writing.await;
     let ending = async {
         match options.end_agents || !hosted {
             true => daemon.orchestrator().shutdown().await,

@@ -256,6 +256,13 @@ async fn a_task_takes_the_place_of_a_chat_and_stop_ends_all() {
     assert_eq!((status.active_agents.len(), status.projects), (1, 1));
     let stopped = agents.stop_agent(id(&project)).await.unwrap().into_inner();
     assert!(!stopped.is_running, "{stopped:?}");
+    // A task that cannot be started takes no chat's place.
+    agents.start_agent(start(&project, "chat", 0)).await.unwrap();
+    let missing = agents.start_agent(start(&project, "task", 9)).await.unwrap_err();
+    assert_eq!(missing.code(), Code::NotFound);
+    let still = agents.get_agent_status(id(&project)).await.unwrap().into_inner();
+    assert_eq!((still.mode.as_str(), still.is_running), ("chat", true));
+    agents.stop_agent(id(&project)).await.unwrap();
     until_task(&daemon, &project, 1, "stopped").await;
 
     for (mode, words) in [("", "expected chat, task, start-all or wildfire"), ("task", "from 1 on")] {

@@ -129,6 +129,28 @@ async fn agents_end_with_it_where_that_is_asked_for() {
     assert_eq!(world.git(&world.path("shop"), &["show", "watchfire/0001:n"]), "1");
 }
 
+/// What runs stands in a file, for programs that read nothing else.
+#[tokio::test]
+async fn what_runs_stands_in_a_file() {
+    let world = World::new();
+    let mut running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    let file = world.home.join("agents.yaml");
+    let says = |words: &str| fs::read_to_string(&file).is_ok_and(|text| text.contains(words));
+    until("nothing runs", || async { says("agents: []") }).await;
+    world.task(&daemon, &project, "Add auth", "hang").await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    until("a task runs", || async { says("task_title: Add auth") }).await;
+    let root = format!("project_path: {}", world.path("shop").display());
+    assert!(says("version: 1") && says("mode: task") && says("task_number: 1") && says(&root));
+    daemon.agents().stop_agent(id(&project)).await.unwrap();
+    until("nothing runs again", || async { says("agents: []") }).await;
+    signal(&running.child, Signal::TERM);
+    running.child.wait().unwrap();
+    assert!(!file.exists());
+}
+
 /// A task that becomes ready by any hand starts, where the project says so.
 #[tokio::test]
 async fn ready_tasks_start_by_themselves() {

@@ -217,6 +217,15 @@ async fn events_tell_what_anybody_did() {
     let place = |name: &str| told.iter().position(|it| it == name).unwrap_or_else(|| panic!("{told:?}"));
     assert!(place("agent_started") < place("agent_stopped"), "{told:?}");
     while next(&mut all).await.event_type != "branch_merged" {}
+    // One that is opened later comes along.
+    let other = world.project(&daemon, "other").await.project_id;
+    loop {
+        let event = next(&mut all).await;
+        if event.event_type == "subscribed" {
+            assert_eq!(event.project_id, other);
+            break;
+        }
+    }
 
     // The end of the daemon is said, not only seen.
     daemon.service().shutdown(()).await.unwrap();

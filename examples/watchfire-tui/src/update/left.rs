@@ -22,6 +22,9 @@ pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     if model.settings.editing.is_some() {
         return edit_setting(model, event);
     }
+    if event.code == KeyCode::Char('c') && event.modifiers.contains(KeyModifiers::CONTROL) {
+        flash(model, "Ctrl+q quits", false);
+    }
     // Others are for terminals, and would surprise here.
     if event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
         return Vec::new();

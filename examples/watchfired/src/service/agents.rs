@@ -17,8 +17,8 @@ use super::follow::{Issues, RawOutput, Screens, screens};
 use super::{answer, status};
 use crate::Daemon;
 
-/// Most lines of the scrollback in one answer, where the request has no limit.
-const LINES: u32 = 1000;
+/// Lines of the scrollback in one answer, where the request has no limit, and the most.
+const LINES: (u32, u32) = (1_000, 10_000);
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
@@ -44,9 +44,10 @@ impl Daemon {
                 );
             }
         };
-        end_chats(&project).await?;
         (run.options, run.command) = (options, command);
         project.run(run).await?;
+        // Only now: a request that is refused ends nothing.
+        end_chats(&project).await?;
         status::of(&project).await
     }
 
@@ -182,7 +183,7 @@ impl AgentService for Daemon {
         let request = request.into_inner();
         let read = async {
             let session = self.session(&request.project_id, &request.session_id).await?;
-            let limit = if request.limit == 0 { LINES } else { request.limit };
+            let limit = if request.limit == 0 { LINES.0 } else { request.limit.min(LINES.1) };
             let end = request.offset.saturating_add(limit.into());
             let kept = session.snapshot().scrollback.clone();
             let lines = session.scrollback(request.offset..end);

@@ -19,28 +19,40 @@ pub(super) type Events = Out<proto::Event>;
 type Payload = proto::event::Payload;
 
 impl Daemon {
-    /// Follows one project, or with an empty id all that are open.
+    /// Follows one project, or with an empty id all, also those that are opened later.
     pub(super) async fn events(&self, project: &str) -> Result<Events> {
-        let projects = match project {
-            "" => self.projects(),
-            id => vec![self.project(id).await?],
-        };
-        let mut followed = Vec::new();
-        for project in projects {
-            followed.push(Followed::new(self, project).await?);
+        if project.is_empty() {
+            let daemon = self.clone();
+            return Ok(stream(self, move |send| Box::pin(all(daemon, send))));
         }
+        let followed = Followed::new(self, self.project(project).await?).await?;
         Ok(stream(self, move |send| {
             Box::pin(async move {
-                let all: Vec<_> =
-                    followed.into_iter().map(|it| tokio::spawn(it.follow(send.clone()))).collect();
-                // The channel closes when the last of them ends, and they end when it is closed.
-                drop(send);
-                for following in all {
-                    let _ = following.await;
-                }
+                followed.follow(send).await;
                 Ok(())
             })
         }))
+    }
+}
+
+/// Follows all projects.
+async fn all(daemon: Daemon, send: Sender) -> Result<()> {
+    let mut turns = daemon.turns();
+    let mut known = BTreeSet::new();
+    loop {
+        turns.mark_unchanged();
+        let open = daemon.projects();
+        // One that was closed may come again.
+        known.retain(|id| open.iter().any(|project| project.id() == id));
+        for project in open {
+            if known.insert(project.id().clone()) {
+                // It ends with its project or with the stream.
+                tokio::spawn(Followed::new(&daemon, project).await?.follow(send.clone()));
+            }
+        }
+        if turns.changed().await.is_err() {
+            return Ok(());
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod follow;
 mod logs;
 mod projects;
 mod settings;
-mod status;
+pub(crate) mod status;
 mod tasks;
 
 use tonic::{Request, Response, Status};

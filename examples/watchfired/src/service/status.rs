@@ -11,7 +11,7 @@ use watchfire_core::session::Session;
 use super::convert::{timestamp, wire};
 
 /// Returns everything that is under way, oldest first.
-pub(super) async fn all(project: &ProjectHandle) -> Result<Vec<proto::AgentStatus>> {
+pub(crate) async fn all(project: &ProjectHandle) -> Result<Vec<proto::AgentStatus>> {
     let ledger = project.ledger().await?;
     let mut all = Vec::with_capacity(ledger.lives.len());
     for life in ledger.lives.values() {
