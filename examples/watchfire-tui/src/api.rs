@@ -32,11 +32,16 @@ pub(crate) struct Api {
     messages: mpsc::UnboundedSender<Message>,
     /// The daemon, while it answers.
     daemon: watch::Sender<Option<Daemon>>,
+    /// The session whose screen is asked for. Empty for the newest.
+    followed: watch::Sender<String>,
+    /// The session whose screen was shown last: keys are for it.
+    shown: watch::Sender<String>,
 }
 
 impl Api {
     pub(crate) fn new(project: String, messages: mpsc::UnboundedSender<Message>) -> Self {
-        Self { project, messages, daemon: watch::Sender::new(None) }
+        let (followed, shown) = (watch::Sender::default(), watch::Sender::default());
+        Self { project, messages, daemon: watch::Sender::new(None), followed, shown }
     }
 
     fn tell(&self, message: Message) {
@@ -45,7 +50,7 @@ impl Api {
     }
 
     fn id(&self) -> proto::ProjectId {
-        proto::ProjectId { meta: Some(meta()), project_id: self.project.clone() }
+        proto::ProjectId { meta: Some(meta()), project_id: self.project.clone(), session_id: String::new() }
     }
 
     /// Keeps the connection: finds or starts the daemon, follows it, and tries again when it has gone.
@@ -142,31 +147,51 @@ impl Api {
         }
     }
 
-    /// Follows the screen of the project's agent, and of each that comes after it.
+    /// Follows the screen of the session that is asked for, or of the newest, and of each that comes after it.
     async fn screens(self, daemon: Daemon) {
+        let mut followed = self.followed.subscribe();
+        loop {
+            let session = followed.borrow_and_update().clone();
+            tokio::select! {
+                () = self.screen(&daemon, session) => {
+                    // A named session has ended. The newest is asked for next, once its end is known.
+                    if followed.changed().await.is_err() {
+                        return;
+                    }
+                }
+                changed = followed.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+        }
+    }
+
+    /// Follows screens until the stream ends.
+    async fn screen(&self, daemon: &Daemon, session_id: String) {
         let request = proto::SubscribeScreenRequest {
             meta: Some(meta()),
             project_id: self.project.clone(),
+            session_id,
             format: proto::ScreenFormat::Changes.into(),
-            ..Default::default()
         };
         let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
-        let (mut screens, mut shown) = (screens.into_inner(), None);
+        let (mut screens, mut before) = (screens.into_inner(), None);
         while let Ok(Some(buffer)) = screens.message().await {
             if buffer.end.is_some() {
                 // The next session begins with a whole screen.
-                shown = None;
+                before = None;
                 self.tell(Message::ScreenEnded);
                 continue;
             }
-            let next = match &shown {
+            let next = match &before {
                 None => wire::decode(&buffer.cells),
                 Some(before) => wire::decode_change(before, &buffer.cells),
             };
             match next {
                 Ok(next) => {
                     let snapshot = Arc::new(next.clone());
-                    shown = Some(next);
+                    before = Some(next);
+                    self.shown.send_replace(buffer.session_id.clone());
                     self.tell(Message::Screen { session: buffer.session_id, snapshot });
                 }
                 Err(error) => self.tell(Message::Failed(error.report())),
@@ -176,6 +201,10 @@ impl Api {
 
     /// Carries out a command. Keys go one after the other, everything else beside them.
     pub(crate) fn carry_out(&self, command: Command, keys: &mpsc::UnboundedSender<Command>) {
+        if let Command::Follow(session) = command {
+            self.followed.send_replace(session);
+            return;
+        }
         if matches!(command, Command::SendInput(_) | Command::Resize { .. }) {
             // An error means that the program ends.
             let _ = keys.send(command);
@@ -263,13 +292,15 @@ impl Api {
                 Some(Message::Status(Box::new(status)))
             }
             Command::SendInput(data) => {
-                let request = proto::SendInputRequest { meta, project_id, data, ..Default::default() };
+                let session_id = self.shown.borrow().clone();
+                let request = proto::SendInputRequest { meta, project_id, data, session_id };
                 daemon.agents().send_input(request).await?;
                 None
             }
             Command::Resize { rows, cols } => {
                 let (rows, cols) = (rows.into(), cols.into());
-                let request = proto::ResizeRequest { meta, project_id, rows, cols, ..Default::default() };
+                let session_id = self.shown.borrow().clone();
+                let request = proto::ResizeRequest { meta, project_id, rows, cols, session_id };
                 // The end of the session is seen on its screen.
                 let _ = daemon.agents().resize(request).await;
                 None
@@ -285,7 +316,8 @@ impl Api {
                 Some(Message::Saved)
             }
             Command::GetScrollback(offset) => {
-                let request = proto::ScrollbackRequest { meta, project_id, offset, ..Default::default() };
+                let session_id = self.shown.borrow().clone();
+                let request = proto::ScrollbackRequest { meta, project_id, offset, limit: 0, session_id };
                 let lines = daemon.agents().get_scrollback(request).await?.into_inner();
                 Some(Message::Scrollback(
                     lines.offset,
@@ -310,7 +342,7 @@ impl Api {
                 })
             }
             // Of the program itself.
-            Command::Quit | Command::Edit(_) => None,
+            Command::Quit | Command::Edit(_) | Command::Follow(_) => None,
         })
     }
 }

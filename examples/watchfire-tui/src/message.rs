@@ -82,6 +82,8 @@ pub enum Command {
     StopAgent,
     /// `ResumeAgent`.
     ResumeAgent,
+    /// `SubscribeScreen` for this session, or with an empty one for the newest.
+    Follow(String),
     /// `SendInput`.
     SendInput(Vec<u8>),
     /// `Resize`, after a while without another.

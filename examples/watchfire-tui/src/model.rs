@@ -200,6 +200,8 @@ pub struct Model {
     pub dark: bool,
     /// True without colours.
     pub plain: bool,
+    /// The session whose terminal is asked for. Empty for the newest.
+    pub followed: String,
     /// The size that the agent's terminal was last given.
     pub given: (u16, u16),
 }

@@ -27,6 +27,7 @@ fn name(command: &Command) -> &'static str {
         Command::ListLogs => "ListLogs",
         Command::GetLog(_) => "GetLog",
         Command::MergeBranch(_) => "MergeBranch",
+        Command::Follow(_) => "SubscribeScreen",
         Command::Answer { .. } => "Answer",
         Command::Edit(_) => "editor",
     }
@@ -150,6 +151,22 @@ fn leaving_asks_while_agents_work() {
     assert!(press(&mut model, &["n"]).is_empty());
     assert_eq!(press(&mut model, &["ctrl+q", "y"]), [Command::Quit]);
     assert_eq!(press(&mut model, &["ctrl+q", "ctrl+q"]), [Command::Quit], "twice means it");
+}
+
+/// The terminal is that of the selected task's agent, else that of the newest.
+#[test]
+fn the_selected_task_shows_its_agent() {
+    let mut model = model(100, 30);
+    let (one, two) = (at_work(2, "start-all"), at_work(7, "start-all"));
+    let one = proto::AgentStatus { session_id: "first".to_owned(), all: Vec::new(), ..one };
+    let two = proto::AgentStatus { session_id: "second".to_owned(), all: Vec::new(), ..two };
+    let status = proto::AgentStatus { all: vec![one, two.clone()], ..two };
+    assert!(update(&mut model, Message::Status(Box::new(status))).is_empty());
+    press(&mut model, &["j"]);
+    assert_eq!(press(&mut model, &["j"]), [Command::Follow("first".to_owned())]);
+    assert_eq!(press(&mut model, &["j"]), [Command::Follow("second".to_owned())]);
+    // It ends: the newest is shown again.
+    assert_eq!(update(&mut model, Message::Status(Box::default())), [Command::Follow(String::new())]);
 }
 
 #[test]

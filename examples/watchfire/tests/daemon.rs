@@ -137,6 +137,12 @@ fn a_terminal_is_attached_and_detached() {
     assert_eq!(code, Some(0), "{painted}");
     assert!(painted.ends_with("detached; the agent goes on\r\n"), "{painted:?}");
     assert!(with.is_running(&root, 1));
+    // Ctrl+C goes to the agent. The second one at once is ours.
+    let mut hasty = OnTerminal::start(world, &root, &["attach", "--read-only"], &[]);
+    hasty.wait_for("ready");
+    hasty.keys.write_all(b"\x03\x03").unwrap();
+    assert_eq!(hasty.end().1, Some(0));
+    assert!(with.is_running(&root, 1));
 
     // The daemon may be another one meanwhile.
     let mut again = OnTerminal::start(world, &root, &["attach"], &[]);

@@ -224,6 +224,34 @@ fn a_task_is_run_and_watched() {
     shown.leave();
 }
 
+/// Of several agents the terminal of the selected task's is shown, and gets the keys.
+#[test]
+fn each_task_shows_its_own_agent() {
+    let home = Home::new();
+    let root = home.shop();
+    home.0.run(&root, ["init", "--yes", "--max-parallel", "2"]).good();
+    home.0.task(&root, "One", "say I am the first\nchat");
+    home.0.task(&root, "Two", "say I am the second\nchat");
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("Ready (2)");
+    shown.keys("S");
+    shown.wait("+1");
+    shown.keys("g");
+    shown.wait("I am the first");
+    shown.keys("j");
+    shown.wait("I am the second");
+    shown.keys("\tto two\r");
+    shown.wait("you said: to two");
+    shown.keys("\tk");
+    shown.wait("I am the first");
+    assert!(!shown.text().contains("to two"));
+    shown.keys("\tto one\r");
+    shown.wait("you said: to one");
+    shown.keys("\tXy");
+    shown.wait("● Idle");
+    shown.leave();
+}
+
 /// Settings are saved at once, and the definition by the person's editor, which has the terminal for itself.
 #[test]
 fn settings_and_definition_are_changed() {

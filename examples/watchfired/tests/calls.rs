@@ -262,7 +262,10 @@ async fn a_task_takes_the_place_of_a_chat_and_stop_ends_all() {
     assert_eq!(missing.code(), Code::NotFound);
     let still = agents.get_agent_status(id(&project)).await.unwrap().into_inner();
     assert_eq!((still.mode.as_str(), still.is_running), ("chat", true));
-    agents.stop_agent(id(&project)).await.unwrap();
+    // One session is stopped alone, and once more without harm.
+    let one = proto::ProjectId { session_id: still.session_id.clone(), ..id(&project) };
+    assert!(!agents.stop_agent(one.clone()).await.unwrap().into_inner().is_running);
+    assert!(!agents.stop_agent(one).await.unwrap().into_inner().is_running);
     until_task(&daemon, &project, 1, "stopped").await;
 
     for (mode, words) in [("", "expected chat, task, start-all or wildfire"), ("task", "from 1 on")] {

@@ -35,8 +35,20 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
             Vec::new()
         }
     };
+    commands.extend(follow(model));
     commands.extend(fit(model));
     commands
+}
+
+/// Asks for the terminal of the selected task's agent, if it has one, else for the newest.
+fn follow(model: &mut Model) -> Option<Command> {
+    let agent = model.agent_of(model.selected).filter(|agent| agent.is_running);
+    let wanted = agent.map(|agent| agent.session_id.clone()).unwrap_or_default();
+    if wanted == model.followed {
+        return None;
+    }
+    model.followed.clone_from(&wanted);
+    Some(Command::Follow(wanted))
 }
 
 /// Takes in news of the daemon, the terminal and the clock.

@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
     let (home, id) = (project.home.path().to_path_buf(), project.id.to_string());
     // The daemon opens the store itself.
     drop(project);
-    let of = || ProjectId { meta: None, project_id: id.clone() };
+    let of = || ProjectId { meta: None, project_id: id.clone(), session_id: String::new() };
     let status = match command {
         AgentCommand::Start(StartArgs { which, of }) => {
             let request = match which.as_deref() {

@@ -4,7 +4,7 @@
 //! answer of that terminal is taken for a key.
 
 use std::io::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +18,7 @@ use watchfire_core::terminal::{Modes, Snapshot};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
+use super::keys::{Key, Keys};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::terminal;
@@ -32,7 +33,8 @@ const BACK: Duration = Duration::from_secs(10);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Everything you type goes to the agent. Ctrl+] detaches; the agent goes on.
+Everything you type goes to the agent. Ctrl+] detaches; the agent goes on. Ctrl+C twice within a second detaches too, and ends a
+chat.
 
 Exit codes: 0 you detached; the agent's own at its end; 254 the daemon has gone; 255 nothing to attach to.
 
@@ -62,7 +64,8 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
     };
     let mut daemon = Daemon::connect(&home).await.map_err(|error| refused(error.into()))?;
     let agent = find(&daemon, &id, args.which.as_deref()).await.map_err(refused)?;
-    let viewer = Viewer { project: id, session: agent.session_id, read_only: args.read_only };
+    let is_chat = agent.mode == "chat";
+    let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };
     let mut keys = terminal::typed();
     let changed = terminal::raw()?;
     let mut shown = Shown::begin();
@@ -93,7 +96,7 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
 
 /// Returns the agent that is meant.
 async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<AgentStatus> {
-    let of = ProjectId { meta: None, project_id: project.to_owned() };
+    let of = ProjectId { meta: None, project_id: project.to_owned(), session_id: String::new() };
     let status = daemon.agents().get_agent_status(of).await.map_err(ApiError::from)?.into_inner();
     let mut running: Vec<_> = status.all.into_iter().filter(|agent| agent.is_running).collect();
     if let Some(which) = which {
@@ -130,6 +133,7 @@ enum End {
 struct Viewer {
     project: String,
     session: String,
+    is_chat: bool,
     read_only: bool,
 }
 
@@ -167,19 +171,33 @@ impl Viewer {
                 _ = resized.recv() => self.fit(daemon).await,
                 typed = keys.recv() => {
                     let Some(typed) = typed else { return End::Detached };
-                    let through = shown.keys.before_detach(&typed);
-                    let detaches = through.len() < typed.len();
-                    if !through.is_empty() && !self.read_only {
-                    let request = SendInputRequest {
-                        project_id: self.project.clone(),
-                        session_id: self.session.clone(),
-                        data: through.to_vec(),
-                        meta: None,
+                    let before = shown.keys.before_detach(&typed);
+                    let detaches = before.len() < typed.len();
+                    let (through, ends) = match shown.ours.take_in(before, Instant::now()) {
+                        Key::Through(bytes) => (bytes, false),
+                        Key::End => (Vec::new(), true),
                     };
-                    // The end of the session is seen on its screen.
-                    let _ = agents.send_input(request).await;
+                    if !through.is_empty() && !self.read_only {
+                        let request = SendInputRequest {
+                            project_id: self.project.clone(),
+                            session_id: self.session.clone(),
+                            data: through,
+                            meta: None,
+                        };
+                        // The end of the session is seen on its screen.
+                        let _ = agents.send_input(request).await;
                     }
-                    if detaches {
+                    if ends && self.is_chat && !self.read_only {
+                        let chat = ProjectId {
+                            meta: None,
+                            project_id: self.project.clone(),
+                            session_id: self.session.clone(),
+                        };
+                        // Its end is seen on its screen.
+                        let _ = agents.stop_agent(chat).await;
+                        continue;
+                    }
+                    if detaches || ends {
                         return End::Detached;
                     }
                 }
@@ -234,13 +252,15 @@ struct Shown {
     screen: Option<Snapshot>,
     modes: Modes,
     keys: Typed,
+    /// Finds the second Ctrl+C.
+    ours: Keys,
 }
 
 impl Shown {
     /// Begins on the alternate screen, without wrapping: a terminal that is smaller than the screen shows a part of it.
     fn begin() -> Self {
         write("\x1b[?1049h\x1b[?7l");
-        Self { screen: None, modes: Modes::default(), keys: Typed::default() }
+        Self { screen: None, modes: Modes::default(), keys: Typed::default(), ours: Keys::default() }
     }
 
     fn forget(&mut self) {

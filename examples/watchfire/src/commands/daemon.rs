@@ -104,7 +104,8 @@ async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
     let status = status_of(&daemon).await?;
     if args.agents {
         for agent in &status.active_agents {
-            let project = ProjectId { meta: None, project_id: agent.project_id.clone() };
+            let project =
+                ProjectId { meta: None, project_id: agent.project_id.clone(), session_id: String::new() };
             daemon.agents().stop_agent(project).await.map_err(ApiError::from)?;
         }
     }

@@ -76,6 +76,20 @@ impl Daemon {
         })
     }
 
+    /// Stops one session, and waits for its end. One that has ended needs nothing.
+    async fn stop_one(&self, project: &str, session: &str) -> Result<proto::AgentStatus> {
+        let project = self.project(project).await?;
+        let Some(running) = project.session(&session.parse()?) else { return status::of(&project).await };
+        let ledger = project.ledger().await?;
+        let is_its = |life: &&Life| life.session.as_ref().is_some_and(|it| it.id == running.info().id);
+        match ledger.lives.values().find(is_its) {
+            Some(life) => project.stop(life.id).await?,
+            None => running.stop(),
+        }
+        running.ended().await;
+        status::of(&project).await
+    }
+
     async fn stop_all(&self, project: &str) -> Result<proto::AgentStatus> {
         let project = self.project(project).await?;
         let ledger = project.ledger().await?;
@@ -147,7 +161,11 @@ impl AgentService for Daemon {
     }
 
     async fn stop_agent(&self, request: Request<proto::ProjectId>) -> Answer<proto::AgentStatus> {
-        answer(self.stop_all(&request.get_ref().project_id).await)
+        let request = request.into_inner();
+        answer(match some(&request.session_id) {
+            Some(session) => self.stop_one(&request.project_id, session).await,
+            None => self.stop_all(&request.project_id).await,
+        })
     }
 
     async fn get_agent_status(&self, request: Request<proto::ProjectId>) -> Answer<proto::AgentStatus> {

@@ -152,7 +152,7 @@ pub(crate) fn start(project: &str, mode: &str, task_number: i32) -> proto::Start
 }
 
 pub(crate) fn id(project: &str) -> proto::ProjectId {
-    proto::ProjectId { meta: None, project_id: project.to_owned() }
+    proto::ProjectId { meta: None, project_id: project.to_owned(), session_id: String::new() }
 }
 
 pub(crate) fn task_id(project: &str, task_number: i32) -> proto::TaskId {
