@@ -81,6 +81,8 @@ impl From<Status> for ApiError {
             // Not ours: the connection, or a server of another release.
             let code = match status.code() {
                 Code::Unavailable => "app_not_running",
+                // A connection that broke in the middle of a stream.
+                _ if StdError::source(&status).is_some() => "app_not_running",
                 Code::Unimplemented => "not_supported",
                 Code::DeadlineExceeded => "timeout",
                 Code::Cancelled => "cancelled",

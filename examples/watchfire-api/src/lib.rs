@@ -63,6 +63,22 @@ pub mod talk_proto {
     tonic::include_proto!("watchfire.talk.v1");
 }
 
+/// The messages of runs and of a project's log, and both sides of their service.
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::allow_attributes_without_reason,
+    clippy::clone_on_ref_ptr,
+    clippy::all,
+    clippy::pedantic,
+    clippy::nursery,
+    reason = "generated"
+)]
+pub mod work_proto {
+    tonic::include_proto!("watchfire.work.v1");
+}
+
 pub use convert::{delivery_json, event_json, session_json, watch_json};
 pub use daemon_file::DaemonFile;
 pub use error::{ApiError, status};

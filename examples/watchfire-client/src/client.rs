@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use tokio::io::DuplexStream;
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower_service::Service;
@@ -71,6 +72,29 @@ pub(crate) async fn channel(socket: &Path) -> Result<Channel, tonic::transport::
     // The name is part of every request and means nothing on a socket.
     let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
     endpoint.connect_with_connector(Connector(socket.to_owned())).await
+}
+
+/// A connection that is there, given out once.
+struct Given(Option<DuplexStream>);
+
+impl Service<Uri> for Given {
+    type Response = TokioIo<DuplexStream>;
+    type Error = std::io::Error;
+    type Future = std::future::Ready<std::io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let given = self.0.take().map(TokioIo::new);
+        std::future::ready(given.ok_or_else(|| std::io::Error::other("the connection was closed")))
+    }
+}
+
+/// Speaks over a connection within this process.
+pub(crate) async fn channel_over(connection: DuplexStream) -> Result<Channel, tonic::transport::Error> {
+    Endpoint::from_static("http://watchfire.invalid").connect_with_connector(Given(Some(connection))).await
 }
 
 impl Client {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::io::DuplexStream;
 use tonic::transport::Channel;
 use watchfire_api::ApiError;
 use watchfire_api::daemon_proto::agent_service_client::AgentServiceClient;
@@ -14,9 +15,10 @@ use watchfire_api::daemon_proto::settings_service_client::SettingsServiceClient;
 use watchfire_api::daemon_proto::task_service_client::TaskServiceClient;
 use watchfire_api::daemon_socket;
 use watchfire_api::talk_proto::talk_service_client::TalkServiceClient;
+use watchfire_api::work_proto::work_service_client::WorkServiceClient;
 use watchfire_core::process::{CommandSpec, Group, SpawnOptions, spawn};
 
-use crate::client::{LARGEST, channel};
+use crate::client::{LARGEST, channel, channel_over};
 
 /// Time that a daemon has to start.
 const START: Duration = Duration::from_secs(20);
@@ -77,6 +79,15 @@ impl Daemon {
         }
     }
 
+    /// Speaks to services within the same process, over their end of a connection.
+    ///
+    /// # Errors
+    /// `internal` if they do not answer.
+    pub async fn over(connection: DuplexStream) -> Result<Self, ApiError> {
+        let failed = |error: tonic::transport::Error| ApiError::new("internal", error.to_string());
+        Ok(Self(channel_over(connection).await.map_err(failed)?))
+    }
+
     /// Returns the service of the daemon itself.
     #[must_use]
     pub fn service(&self) -> DaemonServiceClient<Channel> {
@@ -117,6 +128,12 @@ impl Daemon {
     #[must_use]
     pub fn talk(&self) -> TalkServiceClient<Channel> {
         TalkServiceClient::new(self.0.clone())
+    }
+
+    /// Returns the service of runs and logs.
+    #[must_use]
+    pub fn work(&self) -> WorkServiceClient<Channel> {
+        WorkServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
     }
 
     /// Returns the service of settings.

@@ -9,11 +9,13 @@ mod client;
 mod daemon;
 mod follow;
 mod talk;
+mod work;
 
 pub use client::{Client, SendOptions};
 pub use daemon::{Daemon, raw_channel};
 pub use follow::FollowAll;
 pub use watchfire_api::{
     ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json, talk_proto,
-    watch_json,
+    watch_json, work_proto,
 };
+pub use work::{Followed, ProjectLog, State};

@@ -28,3 +28,12 @@ pub(crate) fn sandbox_choice(args: &SessionArgs) -> Result<Option<SandboxChoice>
         (None, false) => Ok(None),
     }
 }
+
+/// Returns the name of the sandbox that the flags ask for, or nothing.
+pub(crate) fn sandbox_name(args: &SessionArgs) -> String {
+    match (&args.sandbox, args.no_sandbox) {
+        (_, true) => "none".to_owned(),
+        (Some(name), false) => name.clone(),
+        (None, false) => String::new(),
+    }
+}

@@ -77,6 +77,16 @@ impl Failure {
         }
     }
 
+    /// Returns the failure in one line.
+    pub(crate) fn line(&self) -> String {
+        let Told { message, facts, because, hint } = self.told();
+        let facts = facts.into_iter().chain(hint.map(|hint| ("hint".to_owned(), hint)));
+        let facts: Vec<_> = facts.map(|(name, value)| format!("{name}: {value}")).collect();
+        let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+        let because: String = because.iter().map(|source| format!(": {source}")).collect();
+        format!("{message}{facts}{because}")
+    }
+
     /// Writes the failure to stderr.
     pub(crate) fn print(&self, as_json: bool) {
         let text = if as_json {
@@ -121,11 +131,12 @@ impl Failure {
         let error = match self {
             Self::Error(error) | Self::Command { error, .. } => error,
             Self::Remote { error, .. } | Self::Attach { error, .. } => {
+                let mut facts = error.details.clone();
                 return Told {
                     message: error.message.clone(),
-                    facts: error.details.clone().into_iter().collect(),
-                    because: Vec::new(),
-                    hint: error.hint.clone(),
+                    because: facts.remove("because").into_iter().collect(),
+                    facts: facts.into_iter().collect(),
+                    hint: error.hint.clone().or_else(|| hint(&error.code)),
                 };
             }
             Self::Usage { message, hint } => {
@@ -139,7 +150,7 @@ impl Failure {
             message: error.message().to_owned(),
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             because: sources.map(ToString::to_string).collect(),
-            hint: error.detail("hint").map(str::to_owned).or_else(|| hint(error)),
+            hint: error.detail("hint").map(str::to_owned).or_else(|| hint(error.code())),
         }
     }
 }
@@ -154,8 +165,8 @@ struct Told {
 }
 
 /// Returns a hint for an error that has none: the library does not know our commands.
-fn hint(error: &Error) -> Option<String> {
-    Some(match error.code() {
+fn hint(code: &str) -> Option<String> {
+    Some(match code {
         "locked" => {
             "another watchfire works on this project; wait for it, or end the process of that pid".to_owned()
         }

@@ -19,6 +19,7 @@ mod status;
 mod style;
 mod terminal;
 mod text;
+mod worker;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -60,19 +60,120 @@ fn it_is_started_shown_and_ended() {
     assert!(shown.starts_with("the daemon runs: 127.0.0.1:"), "{shown}");
     assert!(shown.ends_with("no agents at work\n"), "{shown}");
 
-    // What runs in one process says who has the project, and what to do.
-    world.task(&root, "Work", "done");
+    // The project is the daemon's: another program that would run it says so, and what to do.
+    world.task(&root, "Work", "write n 1\ncommit n\ndone");
     until("the daemon has the project", || {
         world.run(&root, ["daemon", "status", "--json"]).json()["projects"] == 1
     });
-    let locked = world.run(&root, ["run", "1", "--json"]).code(1).json_error();
+    let locked = world.run(&root, ["run", "1", "--embedded", "--json"]).code(1).json_error();
     assert_eq!(locked["code"], "locked");
-    assert!(locked["hint"].as_str().unwrap().contains("watchfire agent start"), "{locked}");
+    assert!(locked["hint"].as_str().unwrap().contains("without --embedded"), "{locked}");
 
     let stopped = world.run(&root, ["daemon", "stop", "--json"]).good().json();
     assert_eq!((&stopped["stopped"], &stopped["agents_left"]), (&true.into(), &0.into()));
     world.run(&root, ["daemon", "stop"]).code(1);
     world.run(&root, ["run", "1", "--no-wait"]).good();
+}
+
+/// `run` and its like go to the daemon where one runs, and are the same from the outside.
+#[test]
+fn runs_go_to_the_daemon() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "Works", "write n 1\ncommit n\ndone");
+    world.task(&root, "Fails", "fail no way");
+    world.task(&root, "Asks", "question port Which port?\nanswer port p\ncommit p\ndone");
+    world.task(&root, "Elsewhere", "write m 1\ncommit m\ndone");
+    with.started(&root);
+    let pid = with.started(&root)["pid"].clone();
+    let said = world.run(&root, ["run", "1"]).good().stdout;
+    assert!(said.contains("#0001 Works: merged into") && said.ends_with("1 merged\n"), "{said}");
+    let failed = world.run(&root, ["run", "2", "--json"]).code(3).stdout;
+    let summary: serde_json::Value = serde_json::from_str(failed.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["endings"][0]["reason"], "no way", "{failed}");
+    // Only what it is about: the first task's life is in the same log.
+    assert!(failed.lines().all(|line| !line.contains("\"task\":1,")), "{failed}");
+    let asked = world.run(&root, ["run", "3"]).code(3).stdout;
+    assert!(asked.contains("asks: Which port?"), "{asked}");
+    world.run(&root, ["answer", "3", "8080"]).good();
+    until("it is merged", || world.states(&root)[2].1 == "merged");
+    // What no call of the API may do, a person may in a program of their own.
+    let refused = world.run(&root, ["run", "4", "--no-sandbox", "--json"]).code(1).json_error();
+    assert_eq!(refused["code"], "permission_denied");
+    world.run(&root, ["run", "4", "--no-merge"]).good();
+    let merged = world.run(&root, ["branches", "merge", "4"]).good().stdout;
+    assert!(merged.contains("#0004 merged"), "{merged}");
+    world.run(&root, ["branches", "delete", "2", "--discard"]).good();
+    world.run(&root, ["branches", "prune"]).good();
+    assert_eq!(with.started(&root)["pid"], pid);
+}
+
+/// A run outlives the daemon that carries it, and its terminal shows the rest.
+#[test]
+fn a_run_goes_on_with_the_next_daemon() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let go = world.path("go");
+    let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
+    world.task(&root, "Waits", &format!("{waits}\nwrite n 1\ncommit n\ndone"));
+    let pid = with.started(&root)["pid"].as_u64().unwrap();
+    let run = world.command(&root, ["run", "1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    until("it runs", || with.is_running(&root, 1));
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    until("another one runs", || world.run(&root, ["daemon", "start"]).code == Some(0));
+    fs::write(go, "").unwrap();
+    let ended = run.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success() && said.contains("#0001 Waits: merged into"), "{said}");
+}
+
+/// Ctrl+C stops the run that was started here, and no other.
+#[test]
+fn an_interrupt_stops_the_own_run() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "One", "hang");
+    world.task(&root, "Two", "hang");
+    let settings = root.join(".watchfire/project.yaml");
+    let text = fs::read_to_string(&settings).unwrap() + "\nmax_parallel: 2\n";
+    fs::write(&settings, text).unwrap();
+    with.started(&root);
+    let mut runs = ["1", "2"].map(|task| {
+        world.command(&root, ["run", task]).stdout(std::process::Stdio::piped()).spawn().unwrap()
+    });
+    until("both run", || with.is_running(&root, 1) && with.is_running(&root, 2));
+    let pid = rustix::process::Pid::from_child(&runs[0]);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(runs[0].wait().unwrap().code(), Some(130));
+    until("it is stopped", || world.states(&root)[0].1 == "stopped");
+    assert!(with.is_running(&root, 2));
+    world.run(&root, ["agent", "stop"]).good();
+    assert_eq!(runs[1].wait().unwrap().code(), Some(3));
+}
+
+/// A chat goes on when its terminal leaves it, and ends when the person ends it.
+#[test]
+fn a_chat_is_left_and_ended() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    with.started(&root);
+    let mut chat = OnTerminal::start(world, &root, &["chat", "--agent", "scripted"], &[]);
+    chat.wait_for("> ");
+    chat.keys.write_all(b"hello\r").unwrap();
+    chat.wait_for("you said: hello");
+    chat.keys.write_all(b"\x1d").unwrap();
+    let (painted, code) = chat.end();
+    assert_eq!(code, Some(0));
+    assert!(painted.ends_with("the chat goes on: watchfire attach\r\n"), "{painted:?}");
+    let mut again = OnTerminal::start(world, &root, &["attach"], &[]);
+    again.wait_for("you said: hello");
+    again.keys.write_all(b"\x03\x03").unwrap();
+    let (painted, code) = again.end();
+    assert_eq!(code, Some(0), "{painted}");
+    assert!(painted.ends_with("chat ended\r\n"), "{painted:?}");
+    let generated = world.run(&root, ["generate", "tasks", "--agent", "scripted", "--json"]);
+    assert!(generated.code == Some(3) || generated.code == Some(1), "{}", generated.stderr);
 }
 
 #[test]

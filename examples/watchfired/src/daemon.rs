@@ -34,6 +34,8 @@ struct Inner {
     /// Notified when a life changed.
     lives: Notify,
     ending: watch::Sender<bool>,
+    /// True if its only client is the process itself.
+    trusts: bool,
 }
 
 /// Tasks by the key of the call that created them.
@@ -52,21 +54,36 @@ impl Daemon {
     /// Returns a daemon over `orchestrator`. No project is open yet.
     #[must_use]
     pub fn new(orchestrator: Orchestrator) -> Self {
+        Self::of(orchestrator, BTreeMap::new(), false)
+    }
+
+    /// Returns a daemon over `orchestrator` and its open `project`, for the process itself.
+    pub(crate) fn trusting(orchestrator: Orchestrator, project: &ProjectHandle) -> Self {
+        Self::of(orchestrator, [(project.id().clone(), project.clone())].into(), true)
+    }
+
+    fn of(orchestrator: Orchestrator, open: BTreeMap<ProjectId, ProjectHandle>, trusts: bool) -> Self {
         Self(Arc::new(Inner {
             orchestrator,
             started: SystemClock.now(),
             address: OnceLock::new(),
-            open: Mutex::default(),
+            open: Mutex::new(open),
             opening: tokio::sync::Mutex::default(),
             keys: Mutex::default(),
             turns: watch::Sender::default(),
             lives: Notify::new(),
             ending: watch::Sender::new(false),
+            trusts,
         }))
     }
 
     pub(crate) fn orchestrator(&self) -> &Orchestrator {
         &self.0.orchestrator
+    }
+
+    /// Returns whether a call may start agents that are less confined than the settings say.
+    pub(crate) fn trusts(&self) -> bool {
+        self.0.trusts
     }
 
     pub(crate) fn home(&self) -> &Home {

@@ -12,7 +12,9 @@ mod identity;
 mod life;
 mod program;
 mod service;
+mod within;
 
 pub use daemon::Daemon;
 pub use life::{Options, run};
 pub use program::{DaemonArgs, main, program};
+pub use within::within;

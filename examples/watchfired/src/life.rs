@@ -19,6 +19,7 @@ use watchfire_api::daemon_proto::log_service_server::LogServiceServer;
 use watchfire_api::daemon_proto::project_service_server::ProjectServiceServer;
 use watchfire_api::daemon_proto::settings_service_server::SettingsServiceServer;
 use watchfire_api::daemon_proto::task_service_server::TaskServiceServer;
+use watchfire_api::work_proto::work_service_server::WorkServiceServer;
 use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
 use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -154,14 +155,14 @@ async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, token: S
     }
 }
 
-fn builder() -> tonic::transport::Server {
+pub(crate) fn builder() -> tonic::transport::Server {
     tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .max_concurrent_streams(AT_ONCE)
 }
 
 /// Returns all services.
-fn routes(daemon: &Daemon) -> Routes {
+pub(crate) fn routes(daemon: &Daemon) -> Routes {
     let observing = daemon.clone();
     let observing = Server::new(move || observing.projects());
     let (health, healthy) = tonic_health::server::health_reporter();
@@ -175,6 +176,7 @@ fn routes(daemon: &Daemon) -> Routes {
         .add_service(LogServiceServer::new(daemon.clone()))
         .add_service(DaemonServiceServer::new(daemon.clone()))
         .add_service(SettingsServiceServer::new(daemon.clone()))
+        .add_service(WorkServiceServer::new(daemon.clone()))
         .add_service(observing.observe_service())
         .add_service(observing.talk_service())
         .add_service(healthy);

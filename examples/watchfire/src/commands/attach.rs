@@ -4,24 +4,27 @@
 //! answer of that terminal is taken for a key.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use watchfire_client::daemon_proto::{
     AgentStatus, ProjectId, ResizeRequest, ScreenBuffer, ScreenFormat, SendInputRequest, SessionEnd,
-    SubscribeScreenRequest,
+    StartAgentRequest, SubscribeScreenRequest,
 };
-use watchfire_client::{ApiError, Daemon};
+use watchfire_client::{ApiError, Daemon, Followed, ProjectLog};
 use watchfire_core::model::TaskNumber;
+use watchfire_core::schedule::{Change, Subject};
 use watchfire_core::terminal::{Modes, Snapshot};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
 use super::keys::{Key, Keys};
-use crate::context::Context;
+use crate::args::SessionArgs;
+use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
-use crate::terminal;
+use crate::{compose, terminal};
 
 /// Exit code of a client whose session was cut off, and of one that could not attach.
 const CUT_OFF: u8 = 254;
@@ -62,28 +65,17 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
         Failure::Remote { error, .. } => Failure::Attach { error, code: NOT_ATTACHED },
         failure => failure,
     };
-    let mut daemon = Daemon::connect(&home).await.map_err(|error| refused(error.into()))?;
+    let daemon = Daemon::connect(&home).await.map_err(|error| refused(error.into()))?;
     let agent = find(&daemon, &id, args.which.as_deref()).await.map_err(refused)?;
     let is_chat = agent.mode == "chat";
     let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };
-    let mut keys = terminal::typed();
-    let changed = terminal::raw()?;
-    let mut shown = Shown::begin();
-    let ended = loop {
-        match viewer.follow(&daemon, &mut shown, &mut keys).await {
-            // The daemon may be started anew, with the agent still at work.
-            End::Gone(error) => match again(&home).await {
-                Some(next) => daemon = next,
-                None => break End::Gone(error),
-            },
-            ended => break ended,
-        }
-    };
-    drop(shown);
-    drop(changed);
-    match ended {
+    match viewer.show(&home, daemon).await? {
         End::Detached => {
             context.out.line("detached; the agent goes on");
+            Ok(Exit::Good)
+        }
+        End::Ended => {
+            context.out.line("chat ended");
             Ok(Exit::Good)
         }
         End::Over(SessionEnd { exit_code, outcome }) => {
@@ -92,6 +84,54 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
         }
         End::Gone(error) => Err(Failure::Attach { error, code: CUT_OFF }),
     }
+}
+
+/// Starts a chat that the daemon runs, and attaches to it.
+pub(super) async fn chat(
+    context: &Context,
+    daemon: Daemon,
+    place: &OpenProject,
+    session: &SessionArgs,
+) -> Result<Exit> {
+    let project_id = place.id.to_string();
+    // Before it begins, so that nothing that it leaves is missed.
+    let (_, log) = daemon.follow(&project_id, None, false).await?;
+    let size = terminal::size();
+    let request = StartAgentRequest {
+        project_id: project_id.clone(),
+        mode: "chat".to_owned(),
+        agent: session.agent.clone().unwrap_or_default(),
+        sandbox: compose::sandbox_name(session),
+        rows: size.rows().into(),
+        cols: size.cols().into(),
+        ..Default::default()
+    };
+    let begun = daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner();
+    let viewer = Viewer { project: project_id, session: begun.session_id, is_chat: true, read_only: false };
+    match viewer.show(place.home.path(), daemon).await? {
+        End::Detached => context.out.line("detached; the chat goes on: watchfire attach"),
+        End::Ended | End::Over(_) => {
+            let notices = tokio::time::timeout(BACK, left(log)).await.unwrap_or_default();
+            notices.iter().for_each(|notice| context.out.line(notice));
+            context.out.line("chat ended");
+        }
+        End::Gone(error) => return Err(Failure::Attach { error, code: CUT_OFF }),
+    }
+    Ok(Exit::Good)
+}
+
+/// Returns what the end of a chat leaves to be told.
+async fn left(mut log: ProjectLog) -> Vec<String> {
+    let mut notices = Vec::new();
+    while let Ok(Some(item)) = log.next().await {
+        let Followed::Record(record) = item else { continue };
+        match record.change {
+            Change::Notice(notice) => notices.push(super::chat::told(&notice)),
+            Change::Life(life) if life.subject == Subject::Chat && life.has_ended() => break,
+            _ => {}
+        }
+    }
+    notices
 }
 
 /// Returns the agent that is meant.
@@ -111,7 +151,7 @@ async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<Age
 }
 
 /// Waits for a daemon that comes back.
-async fn again(home: &std::path::Path) -> Option<Daemon> {
+async fn again(home: &Path) -> Option<Daemon> {
     let deadline = tokio::time::Instant::now() + BACK;
     while tokio::time::Instant::now() < deadline {
         if let Ok(daemon) = Daemon::connect(home).await {
@@ -124,6 +164,8 @@ async fn again(home: &std::path::Path) -> Option<Daemon> {
 
 enum End {
     Detached,
+    /// The person ended the chat.
+    Ended,
     Over(SessionEnd),
     /// The daemon, or the connection to it.
     Gone(ApiError),
@@ -138,6 +180,23 @@ struct Viewer {
 }
 
 impl Viewer {
+    /// Shows the agent in the person's terminal until one side ends it, also over a restart of the daemon.
+    async fn show(&self, home: &Path, mut daemon: Daemon) -> Result<End> {
+        let mut keys = terminal::typed();
+        let _changed = terminal::raw()?;
+        let mut shown = Shown::begin();
+        loop {
+            match self.follow(&daemon, &mut shown, &mut keys).await {
+                // The daemon may be started anew, with the agent still at work.
+                End::Gone(error) => match again(home).await {
+                    Some(next) => daemon = next,
+                    None => return Ok(End::Gone(error)),
+                },
+                ended => return Ok(ended),
+            }
+        }
+    }
+
     /// Shows the screen and passes keys on, until one side ends it.
     async fn follow(
         &self,
@@ -193,9 +252,9 @@ impl Viewer {
                             project_id: self.project.clone(),
                             session_id: self.session.clone(),
                         };
-                        // Its end is seen on its screen.
+                        // It waits for the end. Without the daemon there is nothing to end here.
                         let _ = agents.stop_agent(chat).await;
-                        continue;
+                        return End::Ended;
                     }
                     if detaches || ends {
                         return End::Detached;

@@ -4,12 +4,14 @@ use std::time::Instant;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
+use watchfire_client::Daemon;
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::{ChatRequest, LogStream, Seen};
 use watchfire_core::schedule::{Change, Notice};
 use watchfire_core::session::{AttachRequest, Session};
 use watchfire_core::{Error, ErrorKind};
 
+use super::attach;
 use super::keys::{Key, Keys};
 use crate::args::SessionArgs;
 use crate::context::Context;
@@ -21,7 +23,7 @@ use crate::{compose, terminal, text};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Everything you type goes to the agent. Ctrl+C twice within a second ends the chat; to send it twice, type Ctrl+] before the
-second: the key after it goes through as it is.
+second: the key after it goes through as it is. Where a daemon runs, it runs the chat, and Ctrl+] leaves it: the chat goes on.
 
 Examples:
   watchfire chat
@@ -29,16 +31,24 @@ Examples:
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
+    /// Run the agent in this program, even where a daemon runs
+    #[arg(long)]
+    pub(crate) embedded: bool,
 }
 
 pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     if context.out.json || !terminal::is_interactive() {
         return Err(Failure::usage("a chat needs a terminal", "run it where you can type and see"));
     }
-    let project = context.project().await?;
-    let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
+    let place = context.project().await?;
+    let (home, root) = (place.home.path().to_path_buf(), place.root.clone());
+    if !args.embedded
+        && let Ok(daemon) = Daemon::connect(&home).await
+    {
+        return attach::chat(context, daemon, &place, &args.session).await;
+    }
     // The orchestrator opens the store itself.
-    drop(project);
+    drop(place);
     // The agent draws for the size that the person sees.
     let mut request = ChatRequest::new().with_size(terminal::size());
     request.options.agent = args.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
@@ -68,13 +78,18 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     // Not before: the screen was the agent's, and the last of its work is carried over at the end.
     if let Some(noticing) = noticing {
         for notice in noticing.await.unwrap_or_default() {
-            let about = notice.task.map(|task| format!("#{task} ")).unwrap_or_default();
-            context.out.line(text::line(&format!("! {about}{}", notice.message)));
+            context.out.line(told(&notice));
         }
     }
     ended?;
     context.out.line("chat ended");
     Ok(Exit::Good)
+}
+
+/// Returns a notice in one line.
+pub(super) fn told(notice: &Notice) -> String {
+    let about = notice.task.map(|task| format!("#{task} ")).unwrap_or_default();
+    text::line(&format!("! {about}{}", notice.message))
 }
 
 /// Returns all notices for the person, once the project is closed.

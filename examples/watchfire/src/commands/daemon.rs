@@ -153,7 +153,8 @@ pub(crate) fn explain_lock(failure: Failure) -> Failure {
     let daemon = home_path().ok().and_then(|home| DaemonFile::read(&home).ok().flatten());
     let pid = daemon.map(|file| file.pid.to_string());
     if error.kind() == ErrorKind::Locked && pid.is_some() && error.detail("pid") == pid.as_deref() {
-        let hint = "the daemon has it: watchfire agent start N lets it run a task, and watchfire daemon stop ends it";
+        let hint =
+            "the daemon has it: without --embedded it does the work, and watchfire daemon stop ends it";
         return Failure::Error(error.with("hint", hint));
     }
     Failure::Error(error)

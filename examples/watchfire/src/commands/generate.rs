@@ -4,15 +4,14 @@ use std::io::{self, BufRead as _};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use watchfire_core::model::{BackendName, Mode};
+use watchfire_client::work_proto::ProposeRequest;
 use watchfire_core::orchestrator::Proposal;
-use watchfire_core::schedule::RunOptions;
 
 use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
-use crate::serving::serve;
+use crate::worker::Worker;
 use crate::{compose, terminal, text};
 
 #[derive(Args, Debug)]
@@ -33,6 +32,9 @@ pub(crate) struct GenerateArgs {
     /// Accept it without asking
     #[arg(long, short)]
     yes: bool,
+    /// Run the agent in this program, even where a daemon runs
+    #[arg(long)]
+    embedded: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -50,46 +52,57 @@ pub(crate) async fn run(context: &Context, args: GenerateArgs) -> Result<Exit> {
             "add --yes, or --json to look first",
         ));
     }
-    let mut options = RunOptions::default();
-    options.agent = args.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
-    options.sandbox = compose::sandbox_choice(&args.session)?;
-    let mode = match args.what {
-        What::Definition => Mode::GenerateDefinition,
-        What::Tasks => Mode::GenerateTasks,
-    };
-    let project = context.project().await?;
-    let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
-    // The orchestrator opens the store itself.
-    drop(project);
+    let place = context.project().await?;
     let interrupts = Interrupts::listen()?;
-    let orchestrator = compose::orchestrator(&home).await?.start().await?;
-    let done = async {
-        let project = orchestrator.open(&root).await?;
-        let _serving = serve(&home, &project);
-        if !context.out.json {
-            context.out.line(format!("an agent reads the project: {mode}; Ctrl+C ends it"));
-        }
-        let proposal = tokio::select! {
-            proposal = project.generate(mode, options) => proposal?,
-            // The shutdown below ends the agent.
-            () = interrupts.first() => return Ok(Exit::Interrupted),
-        };
-        show(context, &proposal);
-        // With `--json` a program looks at the proposal and decides; it cannot answer here.
-        if !args.yes && (context.out.json || !ask()?) {
-            return Ok(Exit::NeedsPerson);
-        }
-        let created = project.accept(proposal).await?;
-        let numbers: Vec<_> = created.iter().map(|number| number.value()).collect();
-        context.out.report(json!({ "change": "accepted", "tasks": numbers }), |_| match created.as_slice() {
-            [] => "the definition is taken over\n".to_owned(),
-            tasks => format!("{} added as drafts\n", text::count(tasks.len(), "task")),
-        });
-        Ok(Exit::Good)
-    }
-    .await;
-    orchestrator.shutdown().await;
+    let Some(worker) = Worker::find(place, args.embedded, &interrupts).await? else {
+        return Ok(Exit::Interrupted);
+    };
+    let done = propose(context, &args, &worker, &interrupts).await;
+    worker.end().await;
     done
+}
+
+async fn propose(
+    context: &Context,
+    args: &GenerateArgs,
+    worker: &Worker,
+    interrupts: &Interrupts,
+) -> Result<Exit> {
+    if !context.out.json {
+        let what = args.what.as_str();
+        context.out.line(format!("an agent reads the project: generate-{what}; Ctrl+C ends it"));
+    }
+    let request = ProposeRequest {
+        what: args.what.as_str().to_owned(),
+        agent: args.session.agent.clone().unwrap_or_default(),
+        sandbox: compose::sandbox_name(&args.session),
+        ..Default::default()
+    };
+    let proposal = tokio::select! {
+        proposal = worker.propose(request) => proposal?,
+        // What is not waited for any more is ended.
+        () = interrupts.first() => return Ok(Exit::Interrupted),
+    };
+    show(context, &proposal);
+    // With `--json` a program looks at the proposal and decides; it cannot answer here.
+    if !args.yes && (context.out.json || !ask()?) {
+        return Ok(Exit::NeedsPerson);
+    }
+    let created = worker.accept(&proposal).await?;
+    context.out.report(json!({ "change": "accepted", "tasks": created }), |_| match created.len() {
+        0 => "the definition is taken over\n".to_owned(),
+        tasks => format!("{} added as drafts\n", text::count(tasks, "task")),
+    });
+    Ok(Exit::Good)
+}
+
+impl What {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Definition => "definition",
+            Self::Tasks => "tasks",
+        }
+    }
 }
 
 fn show(context: &Context, proposal: &Proposal) {

@@ -3,13 +3,14 @@
 use std::io::Write as _;
 
 use tokio::sync::oneshot;
-use watchfire_core::Result;
 use watchfire_core::model::{Question, TaskNumber};
-use watchfire_core::orchestrator::{ProjectHandle, TaskInfo};
-use watchfire_core::schedule::{LifeId, LifeState, ResumeTarget, RunSummary};
+use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::schedule::{LifeId, LifeState, RunSummary};
 
+use crate::failure::Result;
 use crate::interrupts::Interrupts;
 use crate::out::Out;
+use crate::worker::Worker;
 use crate::{terminal, text};
 
 /// A task that waits for the person, and its life.
@@ -23,7 +24,7 @@ struct Wanted<'a> {
 /// Asks the person about every task of a run that waits for them. Returns true if a task goes on now.
 pub(super) async fn ask(
     out: Out,
-    project: &ProjectHandle,
+    worker: &Worker,
     summary: &RunSummary,
     tasks: &[TaskInfo],
     interrupts: &Interrupts,
@@ -33,7 +34,7 @@ pub(super) async fn ask(
         let info = tasks.iter().find(|info| info.task.task_number == *task);
         let Some((info, life)) = info.and_then(|info| Some((info, info.life.as_ref()?))) else { continue };
         let wanted = Wanted { task: *task, life: life.id, title: &info.task.title, state };
-        goes_on |= wanted.ask(out, project, interrupts).await?;
+        goes_on |= wanted.ask(out, worker, interrupts).await?;
         // Ctrl+C means no further question either, and no further run.
         if interrupts.happened() {
             return Ok(false);
@@ -43,11 +44,11 @@ pub(super) async fn ask(
 }
 
 impl Wanted<'_> {
-    async fn ask(&self, out: Out, project: &ProjectHandle, interrupts: &Interrupts) -> Result<bool> {
+    async fn ask(&self, out: Out, worker: &Worker, interrupts: &Interrupts) -> Result<bool> {
         let Self { task, state, .. } = self;
         let title = text::line(self.title);
         if let LifeState::Asking { questions } = state {
-            return self.answer(out, project, questions, interrupts).await;
+            return self.answer(out, worker, questions, interrupts).await;
         }
         let what = match state {
             LifeState::Limited { .. } => "Enter resumes it, when that is over",
@@ -63,14 +64,14 @@ impl Wanted<'_> {
         if !line.is_empty() {
             return Ok(false);
         }
-        project.resume(ResumeTarget::Life(self.life)).await?;
+        worker.resume(self.life).await?;
         Ok(true)
     }
 
     async fn answer(
         &self,
         out: Out,
-        project: &ProjectHandle,
+        worker: &Worker,
         questions: &[Question],
         interrupts: &Interrupts,
     ) -> Result<bool> {
@@ -80,7 +81,7 @@ impl Wanted<'_> {
             out.raw(&format!("{} #{task} {title} asks: {asked}\n", out.style.yellow("?")));
             let prompt = "  your answer (Enter alone leaves it for later): ";
             match read(prompt, interrupts).await.filter(|line| !line.is_empty()) {
-                Some(line) => project.answer(self.life, &question.id, line).await?,
+                Some(line) => worker.answer(self.life, &question.id, line).await?,
                 None => return Ok(false),
             }
         }

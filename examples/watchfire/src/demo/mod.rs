@@ -5,15 +5,15 @@ mod report;
 mod tasks;
 
 use clap::Args;
-use watchfire_core::model::BackendName;
-use watchfire_core::orchestrator::{ProjectHandle, RunRequest, Seen};
-use watchfire_core::sandbox::{Enforcement, SandboxChoice, SandboxSet};
+use watchfire_core::orchestrator::{ProjectHandle, Seen};
+use watchfire_core::sandbox::{SandboxChoice, SandboxSet};
 use watchfire_core::schedule::Change;
 
-use crate::commands::run::{self, Ended};
-use crate::context::Context;
+use crate::commands::run::{self, Ended, Target, Wanted};
+use crate::context::{Context, OpenProject, open_home};
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
+use crate::worker::Worker;
 use crate::{compose, git};
 use project::Scratch;
 use report::Sandboxed;
@@ -49,12 +49,17 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
     let began = std::time::Instant::now();
     let result = work(context, &scratch, args.no_sandbox, &interrupts).await;
     let (ended, sandboxed) = match result {
-        Ok(done) => done,
+        Ok(Some(done)) => done,
+        Ok(None) => return Ok(Exit::Interrupted),
         Err(failure) => {
             // The folder is kept, so that the person can look at what went wrong.
             let folder = scratch.keep();
             return Err(match failure {
                 Failure::Error(error) => error.with("kept", folder.display()).into(),
+                Failure::Remote { mut error, more } => {
+                    error.details.insert("kept".to_owned(), folder.display().to_string());
+                    Failure::Remote { error, more }
+                }
                 failure => failure,
             });
         }
@@ -74,23 +79,27 @@ async fn work(
     scratch: &Scratch,
     no_sandbox: bool,
     interrupts: &Interrupts,
-) -> Result<(Ended, Sandboxed)> {
-    let scripted: BackendName = "scripted".parse()?;
+) -> Result<Option<(Ended, Sandboxed)>> {
     let orchestrator =
         compose::orchestrator(&scratch.home).await?.environment(scratch.environment()).start().await?;
+    let sandboxes = orchestrator.sandboxes().clone();
+    let place = OpenProject::open(open_home(scratch.home.clone()).await?, scratch.root.clone()).await?;
     // Best effort: the demo reports what is not enforced, and its agents follow a script of ours.
-    let mut request = RunRequest::all().with_agent(scripted).with_enforcement(Enforcement::BestEffort);
-    if no_sandbox || !any_sandbox(orchestrator.sandboxes()).await {
-        request = request.with_sandbox(SandboxChoice::None);
-    }
-    let ended: Result<(Ended, Sandboxed)> = async {
-        let project = orchestrator.open(&scratch.root).await?;
-        let ended = run::follow(context.out, &project, request, interrupts).await?;
-        Ok((ended, sandboxed(&project, orchestrator.sandboxes()).await?))
+    let mut wanted = Wanted { best_effort: true, ..Wanted::new(Target::All) };
+    wanted.session.agent = Some("scripted".to_owned());
+    wanted.session.no_sandbox = no_sandbox || !any_sandbox(&sandboxes).await;
+    let Some(mut worker) = Worker::within(orchestrator, place, interrupts).await? else { return Ok(None) };
+    let ended = async {
+        let ended = run::follow(context.out, &mut worker, &wanted, interrupts).await?;
+        let sandboxed = match worker.own() {
+            Some(project) => sandboxed(project, &sandboxes).await?,
+            None => Sandboxed::default(),
+        };
+        Ok((ended, sandboxed))
     }
     .await;
-    orchestrator.shutdown().await;
-    ended
+    worker.end().await;
+    ended.map(Some)
 }
 
 /// Returns true if some sandbox works here. If none does, the demo goes on without one and says so; no other command

@@ -1,14 +1,13 @@
 //! Draws a run as a block of lines at the bottom of the terminal. The block is redrawn in place, and lines that stay
 //! scroll up above it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use watchfire_core::Result;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::Record;
-use watchfire_core::schedule::LifeState;
-use watchfire_core::session::Session;
+use watchfire_core::schedule::{Change, LifeState};
 
 use super::View;
 use super::board::{Board, Kind, Row, Said};
@@ -87,12 +86,15 @@ impl View for Live {
         }
     }
 
-    fn tick(&mut self, sessions: &[Session], now: Instant) {
+    fn change(&mut self, change: &Change, now: Instant) {
+        self.board.take_in(change, now);
+    }
+
+    fn tick(&mut self, doing: &HashMap<String, String>, now: Instant) {
         self.frame = self.frame.wrapping_add(1);
-        for session in sessions {
-            let is_its_own = |row: &&mut Row| row.session.as_ref() == Some(&session.info().id);
-            if let Some(row) = self.board.rows.values_mut().find(is_its_own) {
-                row.doing = text::line(&session.doing());
+        for row in self.board.rows.values_mut() {
+            if let Some(doing) = row.session.as_ref().and_then(|session| doing.get(session.as_str())) {
+                row.doing = text::line(doing);
             }
         }
         self.draw(&[], now);
@@ -198,7 +200,7 @@ fn item(name: &str, row: &Row, spinner: &str, now: Instant, columns: usize, styl
 mod tests {
     use super::*;
     use watchfire_core::model::Timestamp;
-    use watchfire_core::schedule::{Change, Life, LifeId, Subject};
+    use watchfire_core::schedule::{Life, LifeId, Subject};
 
     fn board() -> (Board, Instant) {
         let number = TaskNumber::new(7).unwrap();

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::Record;
+use watchfire_core::schedule::Change;
 
 use super::View;
 use super::board::Board;
@@ -24,7 +25,11 @@ impl Lines {
 impl View for Lines {
     fn record(&mut self, record: &Record, now: Instant) {
         // Steps too: nothing else shows them here.
-        for said in self.board.take_in(&record.change, now) {
+        self.change(&record.change, now);
+    }
+
+    fn change(&mut self, change: &Change, now: Instant) {
+        for said in self.board.take_in(change, now) {
             self.out.line(said.text);
         }
     }

@@ -5,7 +5,7 @@ use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::agent_service_server::AgentService;
 use watchfire_core::model::SessionId;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
-use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::sandbox::{Enforcement, SandboxChoice};
 use watchfire_core::schedule::{CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject};
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
@@ -45,22 +45,28 @@ impl Daemon {
             }
         };
         (run.options, run.command) = (options, command);
-        project.run(run).await?;
+        let run = project.run(run).await?;
         // Only now: a request that is refused ends nothing.
         end_chats(&project).await?;
-        status::of(&project).await
+        Ok(proto::AgentStatus { run_id: run.id().0, ..status::of(&project).await? })
     }
 
-    /// Returns the overrides of a request. None of them makes an agent less confined than the settings do.
-    fn options(&self, request: &proto::StartAgentRequest) -> Result<RunOptions> {
+    /// Returns the overrides of a request. None of them makes an agent less confined than the settings do, unless the daemon trusts
+    /// its client.
+    pub(super) fn options(&self, request: &proto::StartAgentRequest) -> Result<RunOptions> {
         let mut options = RunOptions::default();
         if let Some(name) = some(&request.sandbox) {
             options.sandbox = self.orchestrator().sandboxes().parse(name)?;
-            if matches!(options.sandbox, Some(SandboxChoice::None)) {
-                return Err(Error::new(ErrorKind::PermissionDenied, "no call can turn the sandbox off")
-                    .with("hint", "watchfire run --no-sandbox does, without the daemon"));
-            }
         }
+        let loosens = request.best_effort || matches!(options.sandbox, Some(SandboxChoice::None));
+        if loosens && !self.trusts() {
+            return Err(Error::new(ErrorKind::PermissionDenied, "no call can turn the sandbox off")
+                .with("hint", "watchfire run --embedded --no-sandbox does, without the daemon"));
+        }
+        if request.best_effort {
+            options.enforcement = Enforcement::BestEffort;
+        }
+        options.merge = request.merge;
         options.agent = some(&request.agent).map(str::parse).transpose()?;
         if request.rows > 0 && request.cols > 0 {
             options.size = size(request.rows, request.cols)?;

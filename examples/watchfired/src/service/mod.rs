@@ -10,6 +10,7 @@ mod projects;
 mod settings;
 pub(crate) mod status;
 mod tasks;
+mod work;
 
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;

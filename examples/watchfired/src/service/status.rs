@@ -86,6 +86,7 @@ pub(super) async fn of_life(
         state: life.state.word().to_owned(),
         questions,
         all: Vec::new(),
+        run_id: life.run.map_or(0, |run| run.0),
     })
 }
 

@@ -1,17 +1,17 @@
 //! Commands that change branches. A branch that cannot be changed is reported, and the others are still changed.
 
 use serde_json::{Value, json};
-use watchfire_core::Error;
+use watchfire_client::work_proto::MergeTaskRequest;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::orchestrator::{MergeOptions, Orchestrator, ProjectHandle};
-use watchfire_core::schedule::{Accept, Ending, LifeState};
-use watchfire_core::workspace::{BranchStatus, Removed};
+use watchfire_core::workspace::{BranchStatus, Workspace as _};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::{DeleteArgs, MergeArgs, RestoreArgs};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
-use crate::{compose, text};
+use crate::interrupts::Interrupts;
+use crate::text;
+use crate::worker::{Worker, wire};
 
 /// Result for one branch.
 struct Outcome {
@@ -21,58 +21,47 @@ struct Outcome {
 }
 
 pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
-    let (orchestrator, project) = open(context).await?;
-    let accept = Accept::default()
-        .with_marks(args.accept_marks)
-        .with_protected(args.accept_protected)
-        .with_commands(args.accept);
+    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     let mut outcomes = Vec::new();
     // One after the other: each merge starts from the target that the one before it left.
     for task in args.numbers {
-        let options = MergeOptions::default().with_into(args.into.clone()).with_accept(accept);
-        outcomes.push(match project.merge_with(task, options).await {
-            Ok(state) => {
-                // Everything else, such as a conflict or work that is held, needs a person.
-                let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });
-                Outcome { task, good, what: state.to_string() }
-            }
-            Err(error) => Outcome::failed(task, &error),
-        });
+        let request = MergeTaskRequest {
+            task_number: wire(task),
+            into: args.into.clone().unwrap_or_default(),
+            accept_marks: args.accept_marks,
+            accept_protected: args.accept_protected,
+            accept_commands: args.accept,
+            ..Default::default()
+        };
+        outcomes.push(Outcome::of(task, worker.merge(request).await));
     }
-    orchestrator.shutdown().await;
+    worker.end().await;
     Ok(report(context, &outcomes))
 }
 
 pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> {
-    let (orchestrator, project) = open(context).await?;
+    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     let mut numbers = args.numbers;
     if args.merged {
-        // Listed while the project is locked, so that no run changes a branch in between.
-        let branches = project.workspace().list().await?.into_iter();
-        let merged = branches.filter(|branch| branch.status == BranchStatus::Merged);
+        // One that an agent goes on with meanwhile is kept.
+        let workspace = GitWorkspace::open(&worker.place.root, GitOptions::default())?;
+        let merged = workspace.list().await?.into_iter().filter(|it| it.status == BranchStatus::Merged);
         // Only branches of tasks have a number as their key.
         numbers.extend(merged.filter_map(|branch| branch.key.parse::<TaskNumber>().ok()));
     }
     let mut outcomes = Vec::new();
     for task in numbers {
-        outcomes.push(match project.remove_branch(task, args.discard).await {
-            Ok(Removed::Gone { rescued: Some(rescued) }) => {
-                Outcome { task, good: true, what: format!("deleted, kept as {}", rescued.name) }
-            }
-            Ok(Removed::Kept { reason }) => Outcome { task, good: false, what: format!("kept: {reason}") },
-            Ok(_) => Outcome { task, good: true, what: "deleted".to_owned() },
-            Err(error) => Outcome::failed(task, &error),
-        });
+        outcomes.push(Outcome::of(task, worker.remove_branch(task, args.discard).await));
     }
-    orchestrator.shutdown().await;
+    worker.end().await;
     Ok(report(context, &outcomes))
 }
 
 pub(super) async fn prune(context: &Context) -> Result<Exit> {
-    let (orchestrator, project) = open(context).await?;
-    // The error is returned after the shutdown, which must happen in any case.
-    let pruned = project.prune().await;
-    orchestrator.shutdown().await;
+    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
+    // The error is returned after the end, which must come in any case.
+    let pruned = worker.prune().await;
+    worker.end().await;
     let pruned = pruned?;
     context.out.report(json!({ "removed": pruned.removed, "kept": pruned.kept }), |_| {
         let line = |what: &str, lines: &[String]| -> String {
@@ -95,20 +84,18 @@ pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit
     Ok(Exit::Good)
 }
 
-/// Opens the project and takes its lock, so that nothing runs in it while we change branches.
-async fn open(context: &Context) -> Result<(Orchestrator, ProjectHandle)> {
-    let project = context.project().await?;
-    let (home, root) = (project.home.path().to_path_buf(), project.root.clone());
-    // The orchestrator opens the store itself.
-    drop(project);
-    let orchestrator = compose::orchestrator(&home).await?.start().await?;
-    let handle = orchestrator.open(&root).await?;
-    Ok((orchestrator, handle))
+/// Returns the program that has the project: while it changes branches, no other does.
+async fn find(context: &Context) -> Result<Option<Worker>> {
+    let interrupts = Interrupts::listen()?;
+    Worker::find(context.project().await?, false, &interrupts).await
 }
 
 impl Outcome {
-    fn failed(task: TaskNumber, error: &Error) -> Self {
-        Self { task, good: false, what: error.report() }
+    fn of(task: TaskNumber, done: Result<(bool, String)>) -> Self {
+        match done {
+            Ok((good, what)) => Self { task, good, what },
+            Err(failure) => Self { task, good: false, what: failure.line() },
+        }
     }
 }
 

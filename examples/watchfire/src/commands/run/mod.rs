@@ -1,0 +1,300 @@
+//! `watchfire run`, `watchfire wildfire` and `watchfire task start`: runs tasks, shows the run, and reports its end.
+
+mod summary;
+
+use clap::Args;
+use watchfire_client::daemon_proto::StartAgentRequest;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::schedule::{LifeState, Scope};
+use watchfire_core::store::{TaskQuery, TaskStore as _};
+use watchfire_core::{Error, ErrorKind, Result as CoreResult};
+
+use super::chat::{self, ChatArgs};
+use super::waiting;
+use crate::args::SessionArgs;
+use crate::context::{Context, OpenProject};
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupts::Interrupts;
+use crate::out::Out;
+use crate::progress::Followed;
+use crate::worker::{Worker, wire};
+use crate::{compose, progress, terminal};
+pub(in crate::commands) use summary::next_step_of;
+pub(crate) use summary::{Ended, text_summary};
+use summary::{json_summary, titles};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without a target it starts a chat, on a terminal; elsewhere that is an error, so that a script never runs more than it
+names. Ctrl+C ends the agents and keeps their work; twice leaves at once.
+Where a daemon runs, it runs the tasks; else this program does.
+On a terminal it asks you what tasks wait for, and goes on with your answer; elsewhere it ends with exit code 3, and
+`watchfire answer N` goes on.
+
+Examples:
+  watchfire run 3                     run task 3, ready or draft
+  watchfire run all                   run all ready tasks in work order, and those that become ready meanwhile
+  watchfire run all --agent scripted --no-merge
+  watchfire run all --json            one event a line, the summary last
+
+Exit codes: 0 all merged, 3 a task needs a person, 130 interrupted.")]
+pub(crate) struct RunArgs {
+    /// A task's number, or `all`
+    #[arg(value_name = "N|all")]
+    target: Option<Target>,
+    #[command(flatten)]
+    options: RunFlags,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Ready tasks are run; then drafts are refined one by one, and run; then further tasks are generated, until an agent finds
+nothing left to do. How often, and whether you look at new tasks first, is in .watchfire/project.yaml:
+  wildfire: { rounds: 3, review: true, agent: codex }
+
+Exit codes: 0 nothing left to do, 3 something needs a person, 130 interrupted.")]
+pub(crate) struct WildfireArgs {
+    #[command(flatten)]
+    options: RunFlags,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StartArgs {
+    /// The task's number
+    #[arg(value_name = "N")]
+    number: TaskNumber,
+    #[command(flatten)]
+    options: RunFlags,
+}
+
+#[derive(Args, Clone, Debug, Default)]
+struct RunFlags {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Keep finished work on its branch instead of merging it
+    #[arg(long)]
+    no_merge: bool,
+    /// End when only tasks that wait for you are left, even on a terminal
+    #[arg(long)]
+    no_wait: bool,
+    /// Run the agents in this program, even where a daemon runs
+    #[arg(long)]
+    embedded: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    All,
+    Task(TaskNumber),
+    // Never parsed: it has a command of its own.
+    Wildfire,
+}
+
+impl std::str::FromStr for Target {
+    type Err = Error;
+
+    fn from_str(text: &str) -> CoreResult<Self> {
+        if text == "all" { Ok(Self::All) } else { text.parse().map(Self::Task) }
+    }
+}
+
+pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
+    match args.target {
+        Some(target) => tasks(context, target, args.options).await,
+        None if terminal::is_interactive() && !context.out.json => {
+            chat::run(context, ChatArgs { session: args.options.session, embedded: args.options.embedded })
+                .await
+        }
+        // A script that forgets the target must not start anything.
+        None => Err(Failure::usage("nothing to run is named", "watchfire run all, or watchfire run N")),
+    }
+}
+
+pub(crate) async fn start(context: &Context, args: StartArgs) -> Result<Exit> {
+    tasks(context, Target::Task(args.number), args.options).await
+}
+
+pub(crate) async fn wildfire(context: &Context, args: WildfireArgs) -> Result<Exit> {
+    tasks(context, Target::Wildfire, args.options).await
+}
+
+/// A person's message to a task, before it is run.
+pub(crate) enum Word {
+    /// Answer to the agent's question with this id, or to its only question.
+    Answer { question: Option<String>, text: String },
+    /// The obstacle or limit is gone.
+    Resume,
+}
+
+/// Passes a message to a task that waits for a person, and runs the task.
+pub(crate) async fn go_on(context: &Context, task: TaskNumber, word: Word) -> Result<Exit> {
+    carry_out(context, Wanted { waits: true, ..Wanted::new(Target::Task(task)) }, Some((task, word))).await
+}
+
+async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exit> {
+    let wanted = Wanted {
+        session: flags.session,
+        // Without the flag the project's setting holds.
+        merge: flags.no_merge.then_some(false),
+        waits: !flags.no_wait,
+        embedded: flags.embedded,
+        ..Wanted::new(target)
+    };
+    carry_out(context, wanted, None).await
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) target: Target,
+    pub(crate) session: SessionArgs,
+    /// Absent: as project and settings say.
+    pub(crate) merge: Option<bool>,
+    /// Ask a person at a terminal for everything that tasks wait for.
+    pub(crate) waits: bool,
+    /// Not by the daemon, even if it runs.
+    pub(crate) embedded: bool,
+    /// Start also where the sandbox cannot enforce the whole policy. Only the demo does.
+    pub(crate) best_effort: bool,
+}
+
+impl Wanted {
+    /// Runs `target` as project and settings say.
+    pub(crate) fn new(target: Target) -> Self {
+        let session = SessionArgs::default();
+        Self { target, session, merge: None, waits: false, embedded: false, best_effort: false }
+    }
+
+    fn scope(&self) -> Scope {
+        match self.target {
+            Target::All => Scope::All,
+            Target::Task(number) => Scope::Task(number),
+            Target::Wildfire => Scope::Wildfire,
+        }
+    }
+
+    fn request(&self) -> StartAgentRequest {
+        let (mode, task_number) = match self.target {
+            Target::All => ("start-all", 0),
+            Target::Task(number) => ("task", wire(number)),
+            Target::Wildfire => ("wildfire", 0),
+        };
+        let size = progress::agent_size();
+        StartAgentRequest {
+            mode: mode.to_owned(),
+            task_number,
+            agent: self.session.agent.clone().unwrap_or_default(),
+            sandbox: compose::sandbox_name(&self.session),
+            merge: self.merge,
+            rows: size.rows().into(),
+            cols: size.cols().into(),
+            best_effort: self.best_effort,
+            ..Default::default()
+        }
+    }
+}
+
+/// Runs what is wanted to its end.
+async fn carry_out(context: &Context, wanted: Wanted, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
+    let waits = wanted.waits && terminal::is_interactive() && !context.out.json;
+    let wanted = Wanted { waits, ..wanted };
+    let place = context.project().await?;
+    // Before an agent starts: from here on the first signal asks for an orderly end.
+    let interrupts = Interrupts::listen()?;
+    let Some(ended) = execute(context.out, place, &wanted, word, &interrupts).await? else {
+        return Ok(Exit::Interrupted);
+    };
+    let is_good = ended.is_good();
+    if context.out.json {
+        context.out.line(json_summary(&ended).to_string());
+    } else {
+        context.out.raw(&text_summary(context.out, &ended));
+    }
+    // An interrupted run may have ended well for all that ran. The code still says that it was interrupted.
+    Ok(if interrupts.happened() {
+        Exit::Interrupted
+    } else if is_good {
+        Exit::Good
+    } else {
+        Exit::NeedsPerson
+    })
+}
+
+/// Runs a request and shows it, until nothing is left to do for it. Returns `None` if the person interrupted before anything ran.
+async fn execute(
+    out: Out,
+    place: OpenProject,
+    wanted: &Wanted,
+    word: Option<(TaskNumber, Word)>,
+    interrupts: &Interrupts,
+) -> Result<Option<Ended>> {
+    let Some(mut worker) = Worker::find(place, wanted.embedded, interrupts).await? else { return Ok(None) };
+    let ended = async {
+        if let Some((task, word)) = word {
+            say(&worker, task, word).await?;
+        }
+        let mut ended = follow(out, &mut worker, wanted, interrupts).await?;
+        // Again and again: a task that goes on may ask the next question.
+        while wanted.waits
+            && !interrupts.happened()
+            && waiting::ask(out, &worker, &ended.summary, &ended.tasks, interrupts).await?
+        {
+            ended = ended.and_then(follow(out, &mut worker, wanted, interrupts).await?);
+        }
+        Ok(ended)
+    }
+    .await;
+    // Also after an error, so that no agent of this program is left running.
+    worker.end().await;
+    ended.map(Some)
+}
+
+/// Passes a message to the life of a task.
+async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result<()> {
+    let life = worker.place.info(task).await?.life;
+    let waits_for_nobody = || {
+        Error::new(ErrorKind::InvalidInput, "the task does not wait for a person")
+            .with("task", task)
+            .with("hint", format!("watchfire task show {} says where it stands", task.value()))
+    };
+    let life = life.ok_or_else(waits_for_nobody)?;
+    match (word, &life.state) {
+        // A life that runs needs no resume.
+        (Word::Resume, _) if life.waits_for_person() => worker.resume(life.id).await,
+        (Word::Answer { question, text }, LifeState::Asking { questions }) => {
+            let id = match (question, questions.as_slice()) {
+                (Some(id), _) => id,
+                (None, [only]) => only.id.clone(),
+                (None, several) => {
+                    let ids: Vec<_> =
+                        several.iter().map(|asked| format!("{}: {}", asked.id, asked.question)).collect();
+                    return Err(Error::new(ErrorKind::InvalidInput, "the agent asks several questions")
+                        .with("questions", ids.join("; "))
+                        .with("hint", "name one with --question")
+                        .into());
+                }
+            };
+            worker.answer(life.id, &id, text).await
+        }
+        _ => Err(waits_for_nobody().into()),
+    }
+}
+
+/// Runs what is wanted and shows it until it ends.
+pub(crate) async fn follow(
+    out: Out,
+    worker: &mut Worker,
+    wanted: &Wanted,
+    interrupts: &Interrupts,
+) -> Result<Ended> {
+    let view = progress::view(out, titles(&worker.tasks().await?))?;
+    let run = Followed::start(worker, wanted.scope(), wanted.request(), view).await?;
+    let (summary, spent) = run.until_its_end(interrupts).await?;
+    // After the run: agents may have changed titles and states.
+    let tasks = worker.tasks().await?;
+    let malformed = match wanted.target {
+        Target::Task(_) => Vec::new(),
+        Target::All | Target::Wildfire => worker.place.store.list(&TaskQuery::new()).await?.malformed,
+    };
+    Ok(Ended { summary, tasks, spent, malformed })
+}

@@ -1,0 +1,204 @@
+//! Follows a run to its end.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use watchfire_client::daemon_proto::StartAgentRequest;
+use watchfire_client::{Followed as Item, ProjectLog};
+use watchfire_core::orchestrator::{Record, Spent};
+use watchfire_core::schedule::{Change, Life, LifeId, RunId, RunSummary, Scope, Subject};
+use watchfire_core::{Error, ErrorKind};
+
+use super::{FRAME, View};
+use crate::failure::Result;
+use crate::interrupts::Interrupts;
+use crate::worker::Worker;
+
+/// A run, as it is followed.
+pub(crate) struct Followed<'a> {
+    worker: &'a mut Worker,
+    run: RunId,
+    scope: Scope,
+    log: ProjectLog,
+    /// The place in the log up to which all is shown.
+    cursor: String,
+    /// Lives whose ends are shown.
+    lives: BTreeSet<LifeId>,
+    spent: Spent,
+    view: Box<dyn View>,
+}
+
+impl<'a> Followed<'a> {
+    /// Starts a run by `request`, and follows what happens from there on.
+    pub(crate) async fn start(
+        worker: &'a mut Worker,
+        scope: Scope,
+        request: StartAgentRequest,
+        view: Box<dyn View>,
+    ) -> Result<Self> {
+        let (project, activity) = (worker.project(), view.is_live());
+        // Followed before the run starts, so that its first changes are not missed; in this program from the time at which the
+        // project was opened, because what was left over is brought to its end too.
+        let (state, log) = worker.daemon.follow(&project, None, activity).await?;
+        let (state, log) = match worker.own() {
+            Some(_) => worker.daemon.follow(&project, Some(&state.opened), activity).await?,
+            None => (state, log),
+        };
+        let run = RunId(worker.start(request).await?.run_id);
+        let mut followed = Self {
+            worker,
+            run,
+            scope,
+            log,
+            cursor: state.cursor,
+            lives: BTreeSet::new(),
+            spent: Spent::default(),
+            view,
+        };
+        if followed.worker.own().is_none() {
+            for life in state.lives {
+                followed.show_life(life).await;
+            }
+        }
+        Ok(followed)
+    }
+
+    /// Shows everything that happens until the run is over, and stops the run on Ctrl+C. Returns its summary and the spending of its
+    /// sessions.
+    pub(crate) async fn until_its_end(mut self, interrupts: &Interrupts) -> Result<(RunSummary, Spent)> {
+        let mut frames = tokio::time::interval(FRAME);
+        let mut asked = false;
+        let mut doing = HashMap::new();
+        loop {
+            tokio::select! {
+                // Changes first: a busy log must not wait behind frames that show it.
+                biased;
+                item = self.log.next() => match item {
+                    Ok(Some(Item::Record(record))) => {
+                        if let Some(summary) = self.show(&record).await {
+                            return Ok((summary, self.spent));
+                        }
+                    }
+                    // The log is bounded. The run itself is not affected.
+                    Ok(Some(Item::Missed(first, last))) => {
+                        let lost = (last + 1).saturating_sub(first.max(1));
+                        self.view.note(&format!("{lost} changes are not shown: this terminal was too slow"));
+                        if let Some(summary) = self.again(None).await? {
+                            return Ok((summary, self.spent));
+                        }
+                    }
+                    Ok(Some(Item::Activity(now))) => doing = now,
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Err(gone().into()),
+                    Err(error) if error.code == "app_not_running" => {
+                        self.view.note("the daemon has gone; waiting for it");
+                        let is_back = tokio::select! {
+                            is_back = self.worker.is_back() => is_back,
+                            () = interrupts.first() => false,
+                        };
+                        if !is_back {
+                            return Err(error.with_hint("its agents go on: watchfire daemon start").into());
+                        }
+                        let cursor = self.cursor.clone();
+                        if let Some(summary) = self.again(Some(&cursor)).await? {
+                            return Ok((summary, self.spent));
+                        }
+                    }
+                    Err(error) => return Err(error.into()),
+                },
+                // Once: afterwards `first` returns at once, and the loop would spin.
+                () = interrupts.first(), if !asked => {
+                    asked = true;
+                    self.worker.stop(self.run).await;
+                    self.view.note("stopping: agents are ended and their work is kept; Ctrl+C again leaves at once");
+                }
+                _ = frames.tick(), if self.view.is_live() => self.view.tick(&doing, Instant::now()),
+            }
+        }
+    }
+
+    /// Follows anew. Returns the summary if the run has ended meanwhile.
+    async fn again(&mut self, since: Option<&str>) -> Result<Option<RunSummary>> {
+        let project = self.worker.project();
+        let (state, log) = self.worker.daemon.follow(&project, since, self.view.is_live()).await?;
+        self.log = log;
+        let Some(run) = state.runs.iter().find(|run| run.id == self.run) else { return Err(gone().into()) };
+        // With a cursor, its end is among the changes to come.
+        Ok(run.summary().filter(|_| since.is_none()))
+    }
+
+    /// Shows a change. Returns the summary if it is the end of the run.
+    async fn show(&mut self, record: &Record) -> Option<RunSummary> {
+        self.cursor = record.cursor.to_string();
+        if !self.concerns(&record.change) {
+            return None;
+        }
+        match &record.change {
+            // Before the record, which is printed with the title.
+            Change::Life(life) => self.learn_title(life).await,
+            Change::SessionOver { end, .. } => {
+                self.spent = self.spent.plus(Spent::new(end.usage, end.cost));
+            }
+            _ => {}
+        }
+        self.view.record(record, Instant::now());
+        match &record.change {
+            Change::Run(run) if run.id == self.run => run.summary(),
+            _ => None,
+        }
+    }
+
+    /// Shows what was under way before the run was started, and is part of it.
+    async fn show_life(&mut self, life: Life) {
+        let change = Change::Life(Box::new(life));
+        if !self.concerns(&change) {
+            return;
+        }
+        if let Change::Life(life) = &change {
+            self.learn_title(life).await;
+        }
+        self.view.change(&change, Instant::now());
+    }
+
+    /// Returns whether a change is about the run. In this program there is nothing else.
+    fn concerns(&mut self, change: &Change) -> bool {
+        if self.worker.own().is_some() {
+            return true;
+        }
+        match change {
+            Change::Life(life) => {
+                let covered = life.subject.task().is_some_and(|task| self.scope.covers(task));
+                let is_its_own = covered || life.run == Some(self.run);
+                if is_its_own {
+                    self.lives.insert(life.id);
+                }
+                is_its_own
+            }
+            Change::SessionOver { life, .. } => self.lives.contains(life),
+            Change::Run(run) => run.id == self.run,
+            Change::Reopened { task } => self.scope.covers(*task),
+            Change::Notice(notice) => notice.task.is_none_or(|task| self.scope.covers(task)),
+            Change::Backend { .. } => true,
+            // Of others.
+            _ => false,
+        }
+    }
+
+    /// Looks up the title of a task that is new, or that its agent may have renamed.
+    async fn learn_title(&mut self, life: &Life) {
+        let number = match life.subject {
+            Subject::Task { task } if self.view.needs_title(task) => task,
+            // A refinement may change the title, so it is read again at its end.
+            Subject::Refine { draft } if life.has_ended() || self.view.needs_title(draft) => draft,
+            _ => return,
+        };
+        if let Some(title) = self.worker.title(number).await {
+            self.view.set_title(number, &title);
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Cancelled, "the project was closed before the run ended")
+        .with("hint", "watchfire task list says where its tasks stand")
+}

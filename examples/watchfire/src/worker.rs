@@ -1,0 +1,188 @@
+//! The program that runs the agents of a project: the daemon where one runs, else this one. Both are spoken to in the same way.
+
+use std::time::Duration;
+
+use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
+use watchfire_client::{ApiError, Daemon, work_proto as proto};
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Proposal, TaskInfo};
+use watchfire_core::schedule::{LifeId, RunId};
+use watchfire_core::store::{TaskQuery, TaskStore as _};
+use watchfire_core::{Error, ErrorKind};
+
+use crate::compose;
+use crate::context::OpenProject;
+use crate::failure::Result;
+use crate::interrupts::Interrupts;
+use crate::serving::{Serving, serve};
+
+/// Time within which a daemon that has ended may be back.
+const BACK: Duration = Duration::from_secs(10);
+
+/// The program that runs the agents of one project.
+pub(crate) struct Worker {
+    pub(crate) daemon: Daemon,
+    /// The files of the project.
+    pub(crate) place: OpenProject,
+    own: Option<Own>,
+}
+
+/// What runs in this program.
+struct Own {
+    orchestrator: Orchestrator,
+    project: ProjectHandle,
+    _serving: Serving,
+}
+
+impl Worker {
+    /// Returns the daemon, or with `embedded` or without one, this program. Returns `None` if the person interrupted first.
+    pub(crate) async fn find(
+        place: OpenProject,
+        embedded: bool,
+        interrupts: &Interrupts,
+    ) -> Result<Option<Self>> {
+        let home = place.home.path();
+        if !embedded && let Ok(daemon) = Daemon::connect(home).await {
+            return Ok(Some(Self { daemon, place, own: None }));
+        }
+        let orchestrator = compose::orchestrator(home).await?.start().await?;
+        Self::within(orchestrator, place, interrupts).await
+    }
+
+    /// Runs the agents in this program, by `orchestrator`.
+    pub(crate) async fn within(
+        orchestrator: Orchestrator,
+        place: OpenProject,
+        interrupts: &Interrupts,
+    ) -> Result<Option<Self>> {
+        let opened = tokio::select! {
+            // Opening includes recovery, which may take a while.
+            opened = orchestrator.open(&place.root) => opened,
+            () = interrupts.first() => {
+                orchestrator.shutdown().await;
+                return Ok(None);
+            }
+        };
+        let project = match opened {
+            Ok(project) => project,
+            Err(error) => {
+                orchestrator.shutdown().await;
+                return Err(error.into());
+            }
+        };
+        let serving = serve(place.home.path(), &project);
+        let daemon = Daemon::over(watchfired::within(orchestrator.clone(), &project)).await?;
+        Ok(Some(Self { daemon, place, own: Some(Own { orchestrator, project, _serving: serving }) }))
+    }
+
+    /// Returns the project, where it is run in this program.
+    pub(crate) fn own(&self) -> Option<&ProjectHandle> {
+        self.own.as_ref().map(|own| &own.project)
+    }
+
+    /// Ends what runs in this program, and no daemon.
+    pub(crate) async fn end(self) {
+        if let Some(own) = self.own {
+            own.orchestrator.shutdown().await;
+        }
+    }
+
+    /// Returns the id of the project, as requests have it.
+    pub(crate) fn project(&self) -> String {
+        self.place.id.to_string()
+    }
+
+    /// Starts what `request` asks for in the project.
+    pub(crate) async fn start(&self, request: StartAgentRequest) -> Result<AgentStatus> {
+        let request = StartAgentRequest { project_id: self.project(), ..request };
+        Ok(self.daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner())
+    }
+
+    /// Asks a run to end. That it has ended by itself is no error.
+    pub(crate) async fn stop(&self, run: RunId) {
+        let request = proto::StopRunRequest { project_id: self.project(), run_id: run.0 };
+        let _ = self.daemon.work().stop_run(request).await;
+    }
+
+    /// Answers a question of an agent.
+    pub(crate) async fn answer(&self, life: LifeId, question: &str, text: String) -> Result<()> {
+        let (project_id, question_id) = (self.project(), question.to_owned());
+        let request = proto::AnswerRequest { project_id, life_id: life.0, question_id, text };
+        self.daemon.work().answer(request).await.map_err(ApiError::from)?;
+        Ok(())
+    }
+
+    /// Goes on with work that waits for the person.
+    pub(crate) async fn resume(&self, life: LifeId) -> Result<()> {
+        let request = proto::ResumeRequest { project_id: self.project(), life_id: life.0 };
+        self.daemon.work().resume(request).await.map_err(ApiError::from)?;
+        Ok(())
+    }
+
+    /// Merges the finished work of a task. Returns whether it is merged, and how that ended in words.
+    pub(crate) async fn merge(&self, request: proto::MergeTaskRequest) -> Result<(bool, String)> {
+        let request = proto::MergeTaskRequest { project_id: self.project(), ..request };
+        let merged = self.daemon.work().merge_task(request).await.map_err(ApiError::from)?.into_inner();
+        Ok((merged.good, merged.outcome))
+    }
+
+    /// Removes the branch of a task. Returns whether it is gone, and what became of it in words.
+    pub(crate) async fn remove_branch(&self, task: TaskNumber, discard: bool) -> Result<(bool, String)> {
+        let (project_id, task_number) = (self.project(), wire(task));
+        let request = proto::RemoveBranchRequest { project_id, task_number, discard };
+        let removed = self.daemon.work().remove_branch(request).await.map_err(ApiError::from)?.into_inner();
+        Ok((removed.removed, removed.outcome))
+    }
+
+    /// Removes what finished tasks have left.
+    pub(crate) async fn prune(&self) -> Result<proto::PruneResponse> {
+        let request = proto::PruneRequest { project_id: self.project() };
+        Ok(self.daemon.work().prune(request).await.map_err(ApiError::from)?.into_inner())
+    }
+
+    /// Lets an agent propose something.
+    pub(crate) async fn propose(&self, request: proto::ProposeRequest) -> Result<Proposal> {
+        let request = proto::ProposeRequest { project_id: self.project(), ..request };
+        let proposed = self.daemon.work().propose(request).await.map_err(ApiError::from)?.into_inner();
+        let failed = |error| Error::new(ErrorKind::Internal, "reading a proposal").with_source(error);
+        Ok(serde_json::from_str(&proposed.json).map_err(failed)?)
+    }
+
+    /// Takes over a proposal. Returns the numbers of its tasks.
+    pub(crate) async fn accept(&self, proposal: &Proposal) -> Result<Vec<i32>> {
+        let failed = |error| Error::new(ErrorKind::Internal, "writing a proposal").with_source(error);
+        let json = serde_json::to_string(proposal).map_err(failed)?;
+        let request = proto::AcceptProposalRequest { project_id: self.project(), json };
+        let accepted = self.daemon.work().accept_proposal(request).await.map_err(ApiError::from)?;
+        Ok(accepted.into_inner().task_numbers)
+    }
+
+    /// Returns all tasks with their states.
+    pub(crate) async fn tasks(&self) -> Result<Vec<TaskInfo>> {
+        let list = self.place.store.list(&TaskQuery::new()).await?;
+        Ok(self.place.infos(list.tasks.into_iter().map(|task| task.value))?)
+    }
+
+    /// Returns the title of a task now, if its file can be read.
+    pub(crate) async fn title(&self, task: TaskNumber) -> Option<String> {
+        self.place.store.get(task).await.ok().map(|task| task.value.title)
+    }
+
+    /// Waits for a daemon that has gone to come back. Returns whether it has.
+    pub(crate) async fn is_back(&mut self) -> bool {
+        let deadline = tokio::time::Instant::now() + BACK;
+        while self.own.is_none() && tokio::time::Instant::now() < deadline {
+            if let Ok(daemon) = Daemon::connect(self.place.home.path()).await {
+                self.daemon = daemon;
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        false
+    }
+}
+
+/// Returns the number of a task as requests have it.
+pub(crate) fn wire(task: TaskNumber) -> i32 {
+    i32::try_from(task.value()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,243 @@
+//! The log of a project, and what a person says to work that waits for them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tonic::{Request, Response, Status};
+use watchfire_api::daemon_proto;
+use watchfire_api::work_proto as proto;
+use watchfire_api::work_proto::follow_response::What;
+use watchfire_api::work_proto::work_service_server::WorkService;
+use watchfire_core::journal::Cursor;
+use watchfire_core::model::Mode;
+use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen};
+use watchfire_core::schedule::{Accept, Ending, LifeId, LifeState, ResumeTarget, RunId};
+use watchfire_core::workspace::Removed;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use super::answer;
+use super::convert::{number, some, wire};
+use super::follow::{Out, stream};
+use crate::Daemon;
+
+/// Pause between two looks at what agents do.
+const LOOK: Duration = Duration::from_millis(100);
+
+type Changes = Out<proto::FollowResponse>;
+type Answer<T> = std::result::Result<Response<T>, Status>;
+
+impl Daemon {
+    async fn changes(&self, request: proto::FollowRequest) -> Result<Changes> {
+        let project = self.project(&request.project_id).await?;
+        let since = some(&request.cursor).map(str::parse::<Cursor>).transpose()?;
+        let subscription = project.subscribe(since).await?;
+        let mut snapshot = subscription.snapshot;
+        // They can be many, and long.
+        snapshot.tasks.clear();
+        let state = proto::State {
+            cursor: snapshot.cursor.to_string(),
+            opened: snapshot.opened.to_string(),
+            json: json(&snapshot)?,
+        };
+        let mut first = vec![What::State(state)];
+        first.extend(subscription.expired.map(|_| What::Missed(proto::Missed::default())));
+        let mut changes = subscription.changes;
+        Ok(stream(self, move |send| {
+            Box::pin(async move {
+                let told = |what| Ok(proto::FollowResponse { what: Some(what) });
+                for what in first {
+                    if send.send(told(what)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                let mut looks = tokio::time::interval(LOOK);
+                let mut shown = HashMap::new();
+                loop {
+                    let what = tokio::select! {
+                        // Changes first: what an agent does is told between them.
+                        biased;
+                        seen = changes.next() => match seen {
+                            // The project was closed.
+                            None => return Ok(()),
+                            Some(Seen::Record(record)) => What::Record(proto::Record {
+                                cursor: record.cursor.to_string(),
+                                json: json(&record)?,
+                            }),
+                            Some(Seen::Gap(gap)) => What::Missed(proto::Missed { first: gap.from, last: gap.to }),
+                            // Files are followed with ProjectService.Subscribe.
+                            Some(_) => continue,
+                        },
+                        _ = looks.tick(), if request.activity => {
+                            let doing = doing(&project);
+                            if doing == shown {
+                                continue;
+                            }
+                            shown.clone_from(&doing);
+                            What::Activity(proto::Activity { doing })
+                        }
+                    };
+                    if send.send(told(what)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            })
+        }))
+    }
+}
+
+/// Ends what generates a proposal, unless it is taken from it.
+struct Generating(Option<(ProjectHandle, Mode)>);
+
+impl Drop for Generating {
+    fn drop(&mut self) {
+        let Some((project, mode)) = self.0.take() else { return };
+        tokio::spawn(async move {
+            let ledger = project.ledger().await?;
+            for life in ledger.lives.values().filter(|life| life.subject.mode() == mode) {
+                project.stop(life.id).await?;
+            }
+            Ok::<_, Error>(())
+        });
+    }
+}
+
+impl Daemon {
+    async fn propose_of(&self, request: proto::ProposeRequest) -> Result<proto::ProposeResponse> {
+        let project = self.project(&request.project_id).await?;
+        let mode = match request.what.as_str() {
+            "definition" => Mode::GenerateDefinition,
+            "tasks" => Mode::GenerateTasks,
+            other => {
+                return Err(Error::new(ErrorKind::InvalidInput, "expected definition or tasks")
+                    .with("what", format_args!("{other:?}")));
+            }
+        };
+        let options = self.options(&daemon_proto::StartAgentRequest {
+            agent: request.agent,
+            sandbox: request.sandbox,
+            ..Default::default()
+        })?;
+        let mut generating = Generating(Some((project.clone(), mode)));
+        let proposed = project.generate(mode, options).await;
+        generating.0 = None;
+        Ok(proto::ProposeResponse { json: json(&proposed?)? })
+    }
+
+    async fn accept_of(
+        &self,
+        request: proto::AcceptProposalRequest,
+    ) -> Result<proto::AcceptProposalResponse> {
+        let project = self.project(&request.project_id).await?;
+        let proposal: Proposal = serde_json::from_str(&request.json).map_err(|error| {
+            Error::new(ErrorKind::InvalidInput, "not a proposal").with("field", "json").with_source(error)
+        })?;
+        let created = project.accept(proposal).await?;
+        Ok(proto::AcceptProposalResponse { task_numbers: created.into_iter().map(wire).collect() })
+    }
+
+    async fn merge_of(&self, request: proto::MergeTaskRequest) -> Result<proto::MergeTaskResponse> {
+        let project = self.project(&request.project_id).await?;
+        let accept = Accept::default()
+            .with_marks(request.accept_marks)
+            .with_protected(request.accept_protected)
+            .with_commands(request.accept_commands);
+        let into = some(&request.into).map(str::to_owned);
+        let options = MergeOptions::default().with_into(into).with_accept(accept);
+        let state = project.merge_with(number(request.task_number)?, options).await?;
+        // Everything else, such as a conflict or work that is held, needs a person.
+        let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });
+        Ok(proto::MergeTaskResponse { good, outcome: state.to_string() })
+    }
+
+    async fn remove_of(&self, request: proto::RemoveBranchRequest) -> Result<proto::RemoveBranchResponse> {
+        let project = self.project(&request.project_id).await?;
+        let removed = project.remove_branch(number(request.task_number)?, request.discard).await?;
+        let (removed, outcome) = match removed {
+            Removed::Gone { rescued: Some(rescued) } => (true, format!("deleted, kept as {}", rescued.name)),
+            Removed::Kept { reason } => (false, format!("kept: {reason}")),
+            _ => (true, "deleted".to_owned()),
+        };
+        Ok(proto::RemoveBranchResponse { removed, outcome })
+    }
+
+    async fn prune_of(&self, project: &str) -> Result<proto::PruneResponse> {
+        let pruned = self.project(project).await?.prune().await?;
+        Ok(proto::PruneResponse { removed: pruned.removed, kept: pruned.kept })
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| Error::new(ErrorKind::Internal, "writing a change as JSON").with_source(error))
+}
+
+fn doing(project: &ProjectHandle) -> HashMap<String, String> {
+    let sessions = project.sessions().into_iter().filter(|session| !session.has_ended());
+    let each = sessions.map(|session| (session.info().id.to_string(), session.doing()));
+    each.filter(|(_, doing)| !doing.is_empty()).collect()
+}
+
+#[tonic::async_trait]
+impl WorkService for Daemon {
+    type FollowStream = Changes;
+
+    async fn follow(&self, request: Request<proto::FollowRequest>) -> Answer<Changes> {
+        answer(self.changes(request.into_inner()).await)
+    }
+
+    async fn stop_run(&self, request: Request<proto::StopRunRequest>) -> Answer<proto::StopRunResponse> {
+        let request = request.into_inner();
+        let stop = async {
+            self.project(&request.project_id).await?.run_handle(RunId(request.run_id)).stop();
+            Ok(proto::StopRunResponse {})
+        };
+        answer(stop.await)
+    }
+
+    async fn answer(&self, request: Request<proto::AnswerRequest>) -> Answer<proto::AnswerResponse> {
+        let proto::AnswerRequest { project_id, life_id, question_id, text } = request.into_inner();
+        let say = async {
+            self.project(&project_id).await?.answer(LifeId(life_id), question_id, text).await?;
+            Ok(proto::AnswerResponse {})
+        };
+        answer(say.await)
+    }
+
+    async fn resume(&self, request: Request<proto::ResumeRequest>) -> Answer<proto::ResumeResponse> {
+        let proto::ResumeRequest { project_id, life_id } = request.into_inner();
+        let resume = async {
+            self.project(&project_id).await?.resume(ResumeTarget::Life(LifeId(life_id))).await?;
+            Ok(proto::ResumeResponse {})
+        };
+        answer(resume.await)
+    }
+
+    async fn propose(&self, request: Request<proto::ProposeRequest>) -> Answer<proto::ProposeResponse> {
+        answer(self.propose_of(request.into_inner()).await)
+    }
+
+    async fn accept_proposal(
+        &self,
+        request: Request<proto::AcceptProposalRequest>,
+    ) -> Answer<proto::AcceptProposalResponse> {
+        answer(self.accept_of(request.into_inner()).await)
+    }
+
+    async fn merge_task(
+        &self,
+        request: Request<proto::MergeTaskRequest>,
+    ) -> Answer<proto::MergeTaskResponse> {
+        answer(self.merge_of(request.into_inner()).await)
+    }
+
+    async fn remove_branch(
+        &self,
+        request: Request<proto::RemoveBranchRequest>,
+    ) -> Answer<proto::RemoveBranchResponse> {
+        answer(self.remove_of(request.into_inner()).await)
+    }
+
+    async fn prune(&self, request: Request<proto::PruneRequest>) -> Answer<proto::PruneResponse> {
+        answer(self.prune_of(&request.get_ref().project_id).await)
+    }
+}
