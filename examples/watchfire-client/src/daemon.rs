@@ -1,5 +1,8 @@
 //! The daemon of a home: found, or started.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -141,6 +144,14 @@ impl Daemon {
     pub fn settings(&self) -> SettingsServiceClient<Channel> {
         SettingsServiceClient::new(self.0.clone())
     }
+}
+
+/// Returns the variables of this process, as a request that starts an agent has them. Names that are not text are left out: no agent
+/// gets them.
+#[must_use]
+pub fn environment() -> HashMap<String, Vec<u8>> {
+    let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_vec()));
+    std::env::vars_os().filter_map(named).collect()
 }
 
 /// Connects to the socket of the daemon of a home, for other clients of its API.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tonic::{Code, Status};
 use watchfire_client::daemon_proto as proto;
-use watchfire_client::{ApiError, Daemon, talk_proto};
+use watchfire_client::{ApiError, Daemon, environment, talk_proto};
 use watchfire_core::terminal::{Line, Size, Terminal as _};
 use watchfire_term::{Emulator, wire};
 
@@ -278,6 +278,7 @@ impl Api {
                     project_id,
                     mode: mode.to_owned(),
                     task_number: task,
+                    environment: environment(),
                     ..Default::default()
                 };
                 let status = daemon.agents().start_agent(request).await?.into_inner();

@@ -1,9 +1,10 @@
 //! The program that runs the agents of a project: the daemon where one runs, else this one. Both are spoken to in the same way.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
-use watchfire_client::{ApiError, Daemon, work_proto as proto};
+use watchfire_client::{ApiError, Daemon, environment, work_proto as proto};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Proposal, TaskInfo};
 use watchfire_core::schedule::{LifeId, RunId};
@@ -94,8 +95,14 @@ impl Worker {
 
     /// Starts what `request` asks for in the project.
     pub(crate) async fn start(&self, request: StartAgentRequest) -> Result<AgentStatus> {
-        let request = StartAgentRequest { project_id: self.project(), ..request };
+        let request =
+            StartAgentRequest { project_id: self.project(), environment: self.environment(), ..request };
         Ok(self.daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner())
+    }
+
+    /// Returns the variables that agents get theirs from. Those of this program it has itself.
+    fn environment(&self) -> HashMap<String, Vec<u8>> {
+        if self.own.is_some() { HashMap::new() } else { environment() }
     }
 
     /// Asks a run to end. That it has ended by itself is no error.
@@ -142,7 +149,8 @@ impl Worker {
 
     /// Lets an agent propose something.
     pub(crate) async fn propose(&self, request: proto::ProposeRequest) -> Result<Proposal> {
-        let request = proto::ProposeRequest { project_id: self.project(), ..request };
+        let (project_id, environment) = (self.project(), self.environment());
+        let request = proto::ProposeRequest { project_id, environment, ..request };
         let proposed = self.daemon.work().propose(request).await.map_err(ApiError::from)?.into_inner();
         let failed = |error| Error::new(ErrorKind::Internal, "reading a proposal").with_source(error);
         Ok(serde_json::from_str(&proposed.json).map_err(failed)?)

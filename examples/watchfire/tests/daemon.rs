@@ -31,6 +31,13 @@ impl WithDaemon {
         self.0.run(root, ["daemon", "start", "--json"]).good().json()
     }
 
+    /// Kills the daemon.
+    fn kill(&self, root: &Path) {
+        let pid = self.started(root)["pid"].as_u64().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+
     fn is_running(&self, root: &Path, task: u64) -> bool {
         let status = self.0.run(root, ["agent", "status", "--json"]).good().json();
         let agents = status["agents"].as_array().unwrap().clone();
@@ -116,16 +123,75 @@ fn a_run_goes_on_with_the_next_daemon() {
     let go = world.path("go");
     let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
     world.task(&root, "Waits", &format!("{waits}\nwrite n 1\ncommit n\ndone"));
-    let pid = with.started(&root)["pid"].as_u64().unwrap();
+    with.started(&root);
     let run = world.command(&root, ["run", "1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     until("it runs", || with.is_running(&root, 1));
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    with.kill(&root);
     until("another one runs", || world.run(&root, ["daemon", "start"]).code == Some(0));
     fs::write(go, "").unwrap();
     let ended = run.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stdout).unwrap();
     assert!(ended.status.success() && said.contains("#0001 Waits: merged into"), "{said}");
+}
+
+/// An agent gets what its own terminal has, and not what the daemon's had; no file of the home gets any of it.
+#[test]
+fn an_agent_gets_the_variables_of_its_terminal() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let home = world.path("watchfire-home");
+    let settings = fs::read_to_string(home.join("settings.yaml")).unwrap()
+        + "sandbox:\n  pass_env: [SHOP_KEY]\nagents:\n  ours:\n    path: our-agent\n";
+    fs::write(home.join("settings.yaml"), settings).unwrap();
+    let go = world.path("go");
+    let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
+    let shows = "run printenv SHOP_KEY HOME OTHER_KEY > got; true\ncommit got\ndone";
+    world.task(&root, "Shows", shows);
+    world.task(&root, "Waits", &format!("{waits}\ndone"));
+    world.task(&root, "Later", shows);
+    let start = |key| world.start_with(&root, ["daemon", "start"], &[("SHOP_KEY", key)]).end().good();
+    start("of the daemon");
+    let key = ("SHOP_KEY", "secret-4711");
+    world.start_with(&root, ["run", "1"], &[key, ("OTHER_KEY", "x"), ("HOME", "/elsewhere")]).end().good();
+    let got = world.git(&root, &["show", "main:got"]);
+    assert_eq!(got, format!("secret-4711\n{}\n", world.path("home").display()));
+
+    // Its program is found where this terminal has it.
+    let tools = world.empty("tools");
+    let program = tools.join("our-agent");
+    fs::write(&program, "#!/bin/sh\necho \"$SHOP_KEY\" > got\nsed -i 's/^status:.*/status: done/' \"$WATCHFIRE_TASK_FILE\"\necho 'success: true' >> \"$WATCHFIRE_TASK_FILE\"\n").unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    world.task(&root, "Ours", "anything");
+    let missing = world.run(&root, ["run", "4", "--agent", "ours", "--json"]).code(1).json_error();
+    assert_eq!(missing["code"], "program_missing", "{missing}");
+    let found = world.start_with(&root, ["run", "4", "--agent", "ours"], &[("PATH", &path), key]).end();
+    assert!(found.stdout.contains("#0004 Ours: merged"), "{}{}", found.stdout, found.stderr);
+    let mut secrets = Vec::new();
+    finds(&home, b"secret-4711", &mut secrets);
+    assert_eq!(secrets, Vec::<PathBuf>::new());
+
+    // They go with the daemon that they were given to, and that is told: the third task begins after it.
+    let run = world.start_with(&root, ["run", "all"], &[key]);
+    until("it runs", || with.is_running(&root, 2));
+    with.kill(&root);
+    start("of the next daemon");
+    fs::write(go, "").unwrap();
+    let said = run.end().stdout;
+    assert!(said.contains("#0003 the variables of the program that asked for it are gone"), "{said}");
+    assert!(world.git(&root, &["show", "main:got"]).starts_with("of the next daemon\n"));
+}
+
+/// Collects the files below `folder` that contain `text`, but for what an agent itself wrote.
+fn finds(folder: &Path, text: &[u8], found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            finds(&path, text, found);
+        } else if fs::read(&path).is_ok_and(|held| held.windows(text.len()).any(|it| it == text)) {
+            found.push(path);
+        }
+    }
 }
 
 /// Ctrl+C stops the run that was started here, and no other.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use watchfire_client::ApiError;
 use watchfire_client::daemon_proto::{AgentStatus, ProjectId, StartAgentRequest};
+use watchfire_client::{ApiError, environment};
 use watchfire_core::model::TaskNumber;
 
 use super::daemon;
@@ -105,6 +105,7 @@ async fn start(home: &Path, project: &str, request: StartAgentRequest, of: OfAge
         cols: size.cols().into(),
         agent: of.agent.unwrap_or_default(),
         sandbox: of.sandbox.unwrap_or_default(),
+        environment: environment(),
         ..request
     };
     let started = daemon::connect(home).await?.agents().start_agent(request).await;

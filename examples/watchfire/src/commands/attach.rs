@@ -13,7 +13,7 @@ use watchfire_client::daemon_proto::{
     AgentStatus, ProjectId, ResizeRequest, ScreenBuffer, ScreenFormat, SendInputRequest, SessionEnd,
     StartAgentRequest, SubscribeScreenRequest,
 };
-use watchfire_client::{ApiError, Daemon, Followed, ProjectLog};
+use watchfire_client::{ApiError, Daemon, Followed, ProjectLog, environment};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::schedule::{Change, Subject};
 use watchfire_core::terminal::{Modes, Snapshot};
@@ -104,6 +104,7 @@ pub(super) async fn chat(
         sandbox: compose::sandbox_name(session),
         rows: size.rows().into(),
         cols: size.cols().into(),
+        environment: environment(),
         ..Default::default()
     };
     let begun = daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner();

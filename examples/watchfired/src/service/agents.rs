@@ -1,12 +1,18 @@
 //! Agents and their terminals.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::agent_service_server::AgentService;
 use watchfire_core::model::SessionId;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::{Enforcement, SandboxChoice};
-use watchfire_core::schedule::{CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject};
+use watchfire_core::schedule::{
+    CallerEnvironment, CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject,
+};
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -67,6 +73,9 @@ impl Daemon {
             options.enforcement = Enforcement::BestEffort;
         }
         options.merge = request.merge;
+        if !request.environment.is_empty() {
+            options.environment = Some(caller(&request.environment)?);
+        }
         options.agent = some(&request.agent).map(str::parse).transpose()?;
         if request.rows > 0 && request.cols > 0 {
             options.size = size(request.rows, request.cols)?;
@@ -119,6 +128,22 @@ impl Daemon {
         }
         status::of(&project).await
     }
+}
+
+/// Returns the variables of a caller, of which none can be two.
+fn caller(variables: &HashMap<String, Vec<u8>>) -> Result<CallerEnvironment> {
+    let is_sound = |(name, value): (&String, &Vec<u8>)| {
+        !name.is_empty() && !name.contains(['=', '\0']) && !value.contains(&0)
+    };
+    if !variables.iter().all(is_sound) {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            "a variable has a name without `=`, and no zero bytes",
+        )
+        .with("field", "environment"));
+    }
+    let each = variables.iter().map(|(name, value)| (name.into(), OsString::from_vec(value.clone())));
+    Ok(CallerEnvironment::new(each))
 }
 
 /// Ends the chats of a project: a task that is started takes the place of its chat.

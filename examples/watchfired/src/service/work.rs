@@ -115,6 +115,7 @@ impl Daemon {
         let options = self.options(&daemon_proto::StartAgentRequest {
             agent: request.agent,
             sandbox: request.sandbox,
+            environment: request.environment,
             ..Default::default()
         })?;
         let mut generating = Generating(Some((project.clone(), mode)));

@@ -27,6 +27,16 @@ macro_rules! overrides {
             self.options.enforcement = enforcement;
             self
         }
+
+        /// Gives sessions what passes of these variables instead of the orchestrator's, and looks for agents in their `PATH`.
+        #[must_use]
+        pub fn with_environment(
+            mut self,
+            variables: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>,
+        ) -> Self {
+            self.options.environment = Some($crate::schedule::CallerEnvironment::new(variables));
+            self
+        }
     };
 }
 pub(crate) use overrides;

@@ -118,8 +118,9 @@ impl Preparation {
             request;
         let documents = Documents { tasks: others, ..documents };
         let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+        let variables = inner.variables(&options);
         // Before any folder is made, so that a missing program leaves nothing behind.
-        let program = match located(&*backend, &inner.search(&agent)) {
+        let program = match located(&*backend, &inner.search(&agent, &variables)) {
             Ok(located) => located.program,
             Err(error) if needed == Agent::MayBeMissing && error.kind() == ErrorKind::ProgramMissing => {
                 PathBuf::from(backend.name())
@@ -191,7 +192,7 @@ impl Preparation {
         context.system_prompt = composed.system;
         context.size = options.size;
         context.settings = agent.clone();
-        context.environment.clone_from(&inner.environment);
+        context.environment.clone_from(&variables);
         context.user_home.clone_from(&inner.user_home);
         context.helper = inner.helper_inside();
         context.tools = speaks.into_iter().chain([OsString::from("mcp")]).collect();
@@ -206,7 +207,7 @@ impl Preparation {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
             scope: Scope::of(mode, phase),
-            environment: &inner.environment,
+            environment: &inner.places(&options),
             watchfire_home: &inner.home,
             project_root: &shared.root,
             settings: &sandbox,
@@ -223,8 +224,8 @@ impl Preparation {
         .compose()?;
         let choice = resolve::sandbox(options.sandbox, &project, &settings, &inner.sandboxes)?;
         let parts = CommandParts {
-            shared: &shared,
             backend: &*backend,
+            variables: &variables,
             settings: &sandbox,
             agent: &agent,
             policy: &policy,
@@ -239,8 +240,8 @@ impl Preparation {
 }
 
 struct CommandParts<'a> {
-    shared: &'a ProjectShared,
     backend: &'a dyn Backend,
+    variables: &'a BTreeMap<OsString, OsString>,
     settings: &'a SandboxSettings,
     agent: &'a AgentSettings,
     policy: &'a SandboxPolicy,
@@ -256,7 +257,7 @@ impl CommandParts<'_> {
     fn command(&self) -> CommandSpec {
         let Self { settings, agent, launch, directory, .. } = self;
         let pass = settings.pass_env.iter().chain(&agent.pass_env);
-        let ours = environment(&self.shared.inner.environment, &self.policy.environment, launch, pass);
+        let ours = environment(self.variables, &self.policy.environment, launch, pass);
         // Read before our variables go over them, and set again last: the backend's own must win.
         let own: Vec<_> =
             launch.command.env().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

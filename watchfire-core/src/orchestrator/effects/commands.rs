@@ -116,7 +116,7 @@ impl Setting {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
             scope: Scope::Workspace,
-            environment: &inner.environment,
+            environment: &inner.places(options),
             watchfire_home: &inner.home,
             project_root: &shared.root,
             settings: &tightened,
@@ -134,7 +134,7 @@ impl Setting {
         let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
         // No agent runs here, so no backend adds or removes variables.
         let variables = environment(
-            &inner.environment,
+            &inner.variables(options),
             &policy.environment,
             &Launch::new(""),
             &settings.sandbox.pass_env,

@@ -46,7 +46,7 @@ pub(crate) async fn preflight(shared: &Arc<ProjectShared>, options: &RunOptions,
         for task in &tasks {
             let found = chosen(&shared, &options, Some(task), &project, &settings).and_then(|backend| {
                 let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
-                located(&*backend, &shared.inner.search(&agent))
+                located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options)))
             });
             match found {
                 Ok(_) => return Ok(()),

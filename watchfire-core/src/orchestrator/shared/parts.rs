@@ -1,5 +1,6 @@
 //! The parts that an orchestrator was built from.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -14,6 +15,7 @@ use crate::model::{AgentSettings, Alias, BackendName, ProjectId, PromptSection, 
 use crate::observe::LogOptions;
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
+use crate::schedule::{CallerEnvironment, RunOptions};
 use crate::session::SessionHost;
 use crate::store::{Holder, Home, TaskStore};
 use crate::terminal::{Size, Terminal};
@@ -91,9 +93,34 @@ impl Parts {
         self.backends.clone().with_configured(&only)?.get(name.as_str())
     }
 
-    /// Returns the places in which to look for a backend's program.
-    pub(crate) fn search(&self, agent: &AgentSettings) -> ProgramSearch {
-        let path = self.environment.get(OsStr::new("PATH")).cloned();
+    /// Returns the variables from which sessions get theirs: the caller's, but that their home is ours; else ours.
+    pub(crate) fn variables(&self, options: &RunOptions) -> Cow<'_, BTreeMap<OsString, OsString>> {
+        let Some(theirs) = options.environment.as_ref().and_then(CallerEnvironment::variables) else {
+            return Cow::Borrowed(&self.environment);
+        };
+        let mut variables = theirs.clone();
+        replace(&mut variables, "HOME", &self.environment);
+        Cow::Owned(variables)
+    }
+
+    /// Returns the variables that say which programs and folders a session may use. The caller only says where programs are, so that a
+    /// request opens no folder that we would not.
+    pub(crate) fn places(&self, options: &RunOptions) -> Cow<'_, BTreeMap<OsString, OsString>> {
+        let Some(theirs) = options.environment.as_ref().and_then(CallerEnvironment::variables) else {
+            return Cow::Borrowed(&self.environment);
+        };
+        let mut places = self.environment.clone();
+        replace(&mut places, "PATH", theirs);
+        Cow::Owned(places)
+    }
+
+    /// Returns the places in which to look for a backend's program, with a session's variables.
+    pub(crate) fn search(
+        &self,
+        agent: &AgentSettings,
+        variables: &BTreeMap<OsString, OsString>,
+    ) -> ProgramSearch {
+        let path = variables.get(OsStr::new("PATH")).cloned();
         ProgramSearch::new(path, self.user_home.clone()).with_settings(agent.clone())
     }
 
@@ -151,5 +178,13 @@ impl Parts {
 
     pub(crate) fn free_alias(&self, alias: &Alias) {
         self.aliases.lock().unwrap_or_else(PoisonError::into_inner).remove(alias.as_str());
+    }
+}
+
+/// Gives a variable the value that it has in `from`, also if that is none.
+fn replace(variables: &mut BTreeMap<OsString, OsString>, name: &str, from: &BTreeMap<OsString, OsString>) {
+    match from.get(OsStr::new(name)) {
+        Some(value) => drop(variables.insert(name.into(), value.clone())),
+        None => drop(variables.remove(OsStr::new(name))),
     }
 }

@@ -1,6 +1,7 @@
 //! The vocabulary of the journal: lives, runs, requests and notices, and the ledger that their changes add up to.
 
 mod ending;
+mod environment;
 mod ledger;
 mod life;
 mod notice;
@@ -10,6 +11,7 @@ mod run;
 mod session;
 
 pub use ending::{Ending, StopReason};
+pub use environment::CallerEnvironment;
 pub use ledger::{CommandRecord, Ledger, TaskRecord};
 pub use life::{Life, LifeId, LifeState, Subject, Wait};
 pub use notice::{Notice, NoticeCode};

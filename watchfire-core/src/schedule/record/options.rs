@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::CallerEnvironment;
 use crate::model::BackendName;
 use crate::sandbox::{Enforcement, SandboxChoice};
 use crate::terminal::Size;
@@ -33,6 +34,9 @@ pub struct RunOptions {
     /// The size of the terminals.
     #[serde(default, with = "size")]
     pub size: Size,
+    /// The variables of the caller, in place of the orchestrator's own. They do not outlive it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<CallerEnvironment>,
 }
 
 /// Obstacles that a person accepts in work to be merged.

@@ -110,6 +110,11 @@ pub(in crate::orchestrator::effects) async fn start(
     let target = request.opened.target.clone();
     let may_nudge = request.may_nudge();
 
+    if options.environment.as_ref().is_some_and(|environment| environment.variables().is_none()) {
+        let message =
+            "the variables of the program that asked for it are gone with a restart; it gets ours".to_owned();
+        shared.notice(NoticeCode::Session, task.as_ref().map(|task| task.task_number), message);
+    }
     let documents = Documents::read(&*shared.store).await?;
     let preparation = Preparation {
         shared: Arc::clone(shared),

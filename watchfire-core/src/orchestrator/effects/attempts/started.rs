@@ -172,7 +172,10 @@ impl Started {
 
     /// Returns the version of the agent's program, if it is untested.
     pub(in crate::orchestrator::effects) async fn untested(&self, shared: &ProjectShared) -> Option<String> {
-        let (backend, search) = (Arc::clone(&self.backend), shared.inner.search(&self.context.settings));
+        let (backend, search) = (
+            Arc::clone(&self.backend),
+            shared.inner.search(&self.context.settings, &self.context.environment),
+        );
         let located =
             blocking("looking at the agent's program", move || backend.locate(&search)).await.ok()?;
         located.version.filter(|_| located.tested == Some(false))
