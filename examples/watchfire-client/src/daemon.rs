@@ -61,8 +61,12 @@ impl Daemon {
             ApiError::new("app_not_running", format!("the daemon did not start: {why}"))
                 .with_hint(format!("its log is {}", home.join("daemon.log").display()))
         };
-        let started = spawn(command, SpawnOptions::default().with_group(Group::Session));
-        let mut child = started.map_err(|error| failed(error.report()))?;
+        let start = || {
+            let started = spawn(command, SpawnOptions::default().with_group(Group::Session));
+            started.map_err(|error| failed(error.report()))
+        };
+        let mut child = start()?;
+        let mut again = true;
         let deadline = tokio::time::Instant::now() + START;
         loop {
             // Another client may have started one at the same time: ours ends then, and theirs is as good.
@@ -76,7 +80,11 @@ impl Daemon {
             if let Some(status) = ended
                 && !is_starting(home).await
             {
-                return Err(failed(status.to_string()));
+                // The lock of one that has just been killed is free a moment later.
+                if !std::mem::take(&mut again) {
+                    return Err(failed(status.to_string()));
+                }
+                child = start()?;
             }
             tokio::time::sleep(AGAIN).await;
         }

@@ -36,6 +36,12 @@ struct Own {
 }
 
 impl Worker {
+    /// Returns the daemon, if one runs.
+    pub(crate) async fn by_daemon(place: OpenProject) -> Option<Self> {
+        let daemon = Daemon::connect(place.home.path()).await.ok()?;
+        Some(Self { daemon, place, own: None })
+    }
+
     /// Returns the daemon, or with `embedded` or without one, this program. Returns `None` if the person interrupted first.
     pub(crate) async fn find(
         place: OpenProject,
@@ -114,14 +120,21 @@ impl Worker {
     /// Answers a question of an agent.
     pub(crate) async fn answer(&self, life: LifeId, question: &str, text: String) -> Result<()> {
         let (project_id, question_id) = (self.project(), question.to_owned());
-        let request = proto::AnswerRequest { project_id, life_id: life.0, question_id, text };
+        let request = proto::AnswerRequest {
+            project_id,
+            life_id: life.0,
+            question_id,
+            text,
+            environment: self.environment(),
+        };
         self.daemon.work().answer(request).await.map_err(ApiError::from)?;
         Ok(())
     }
 
     /// Goes on with work that waits for the person.
     pub(crate) async fn resume(&self, life: LifeId) -> Result<()> {
-        let request = proto::ResumeRequest { project_id: self.project(), life_id: life.0 };
+        let (project_id, environment) = (self.project(), self.environment());
+        let request = proto::ResumeRequest { project_id, life_id: life.0, environment };
         self.daemon.work().resume(request).await.map_err(ApiError::from)?;
         Ok(())
     }

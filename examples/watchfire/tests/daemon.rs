@@ -180,6 +180,15 @@ fn an_agent_gets_the_variables_of_its_terminal() {
     let said = run.end().stdout;
     assert!(said.contains("#0003 the variables of the program that asked for it are gone"), "{said}");
     assert!(world.git(&root, &["show", "main:got"]).starts_with("of the next daemon\n"));
+
+    // Who answers brings them again.
+    world.task(&root, "Asks", "run printenv SHOP_KEY >> asked\ncommit asked\nquestions Which port?\nexit 0");
+    world.start_with(&root, ["run", "5"], &[key]).end().code(3);
+    world.start_with(&root, ["answer", "5", "8080"], &[("SHOP_KEY", "another")]).end().good();
+    until("the next attempt has them", || {
+        let shown = world.command(&root, ["diff", "5"]).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap().contains("+secret-4711\n+another\n")
+    });
 }
 
 /// Collects the files below `folder` that contain `text`, but for what an agent itself wrote.

@@ -74,7 +74,7 @@ impl Daemon {
         }
         options.merge = request.merge;
         if !request.environment.is_empty() {
-            options.environment = Some(caller(&request.environment)?);
+            options.environment = Some(CallerEnvironment::new(variables(&request.environment)?));
         }
         options.agent = some(&request.agent).map(str::parse).transpose()?;
         if request.rows > 0 && request.cols > 0 {
@@ -131,7 +131,7 @@ impl Daemon {
 }
 
 /// Returns the variables of a caller, of which none can be two.
-fn caller(variables: &HashMap<String, Vec<u8>>) -> Result<CallerEnvironment> {
+pub(super) fn variables(variables: &HashMap<String, Vec<u8>>) -> Result<Vec<(OsString, OsString)>> {
     let is_sound = |(name, value): (&String, &Vec<u8>)| {
         !name.is_empty() && !name.contains(['=', '\0']) && !value.contains(&0)
     };
@@ -143,7 +143,7 @@ fn caller(variables: &HashMap<String, Vec<u8>>) -> Result<CallerEnvironment> {
         .with("field", "environment"));
     }
     let each = variables.iter().map(|(name, value)| (name.into(), OsString::from_vec(value.clone())));
-    Ok(CallerEnvironment::new(each))
+    Ok(each.collect())
 }
 
 /// Ends the chats of a project: a task that is started takes the place of its chat.

@@ -15,6 +15,7 @@ use watchfire_core::schedule::{Accept, Ending, LifeId, LifeState, ResumeTarget, 
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
 
+use super::agents::variables;
 use super::answer;
 use super::convert::{number, some, wire};
 use super::follow::{Out, stream};
@@ -172,6 +173,14 @@ fn json(value: &impl serde::Serialize) -> Result<String> {
         .map_err(|error| Error::new(ErrorKind::Internal, "writing a change as JSON").with_source(error))
 }
 
+/// Gives a life the variables of the caller, if it sent some.
+async fn equip(project: &ProjectHandle, life: u64, environment: &HashMap<String, Vec<u8>>) -> Result<()> {
+    match environment.is_empty() {
+        true => Ok(()),
+        false => project.equip(LifeId(life), variables(environment)?).await,
+    }
+}
+
 fn doing(project: &ProjectHandle) -> HashMap<String, String> {
     let sessions = project.sessions().into_iter().filter(|session| !session.has_ended());
     let each = sessions.map(|session| (session.info().id.to_string(), session.doing()));
@@ -196,18 +205,23 @@ impl WorkService for Daemon {
     }
 
     async fn answer(&self, request: Request<proto::AnswerRequest>) -> Answer<proto::AnswerResponse> {
-        let proto::AnswerRequest { project_id, life_id, question_id, text } = request.into_inner();
+        let proto::AnswerRequest { project_id, life_id, question_id, text, environment } =
+            request.into_inner();
         let say = async {
-            self.project(&project_id).await?.answer(LifeId(life_id), question_id, text).await?;
+            let project = self.project(&project_id).await?;
+            equip(&project, life_id, &environment).await?;
+            project.answer(LifeId(life_id), question_id, text).await?;
             Ok(proto::AnswerResponse {})
         };
         answer(say.await)
     }
 
     async fn resume(&self, request: Request<proto::ResumeRequest>) -> Answer<proto::ResumeResponse> {
-        let proto::ResumeRequest { project_id, life_id } = request.into_inner();
+        let proto::ResumeRequest { project_id, life_id, environment } = request.into_inner();
         let resume = async {
-            self.project(&project_id).await?.resume(ResumeTarget::Life(LifeId(life_id))).await?;
+            let project = self.project(&project_id).await?;
+            equip(&project, life_id, &environment).await?;
+            project.resume(ResumeTarget::Life(LifeId(life_id))).await?;
             Ok(proto::ResumeResponse {})
         };
         answer(resume.await)

@@ -1,5 +1,6 @@
 //! The handle of an open project.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::model::{Mode, ProjectId, SessionId, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
-    self, Accepted, CommandId, Ending, Ledger, Life, LifeId, LifeState, Request, ResumeTarget, RunId,
-    RunOptions, Schedule, Scope, StopReason,
+    self, Accepted, CallerEnvironment, CommandId, Ending, Ledger, Life, LifeId, LifeState, Request,
+    ResumeTarget, RunId, RunOptions, Schedule, Scope, StopReason,
 };
 use crate::session::Session;
 use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
@@ -324,6 +325,19 @@ impl ProjectHandle {
     /// `not_found`; `busy` for a life that is under way.
     pub async fn resume(&self, target: ResumeTarget) -> Result<()> {
         self.request(None, Request::Resume { target }).await.map(|_| ())
+    }
+
+    /// Gives the next sessions of `life` what passes of these variables, instead of the orchestrator's.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn equip(
+        &self,
+        life: LifeId,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<()> {
+        let environment = CallerEnvironment::new(variables);
+        self.request(None, Request::Equip { life, environment }).await.map(|_| ())
     }
 
     /// Answers a question of the agent of `life`. The answer is durable when this returns.

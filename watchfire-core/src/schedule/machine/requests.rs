@@ -3,8 +3,9 @@
 use crate::ErrorKind;
 use crate::model::{Mode, TaskNumber, TaskStatus};
 use crate::schedule::{
-    Accept, Accepted, Answer, Change, Command, CommandId, CommandRecord, Life, LifeId, LifeState, Refusal,
-    Request, ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason, Subject, Wait,
+    Accept, Accepted, Answer, CallerEnvironment, Change, Command, CommandId, CommandRecord, Life, LifeId,
+    LifeState, Refusal, Request, ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason,
+    Subject, Wait,
 };
 
 impl Schedule {
@@ -57,6 +58,7 @@ impl Schedule {
                 None => Err(Refusal::new(ErrorKind::NotFound, "there is no such life")),
             },
             Request::Resume { target } => self.resume_request(&target),
+            Request::Equip { life, environment } => self.equip(life, environment),
             Request::Answer { life, question, text } => self.answer(life, &question, text),
         }
     }
@@ -189,6 +191,14 @@ impl Schedule {
                 Ok(accepted(*id))
             }
         }
+    }
+
+    fn equip(&mut self, id: LifeId, environment: CallerEnvironment) -> Result<Accepted, Refusal> {
+        if self.live(id).is_none() {
+            return Err(Refusal::new(ErrorKind::NotFound, "there is no such life under way"));
+        }
+        self.change(id, |life| life.options.environment = Some(environment));
+        Ok(accepted(id))
     }
 
     /// Continues a life at a person's request: in its session if it has one, else with a new attempt.

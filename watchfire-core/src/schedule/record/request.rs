@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::CallerEnvironment;
 use crate::model::{BackendName, Mode, TaskNumber};
 use crate::schedule::{Accept, LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::{Error, ErrorKind, Result};
@@ -98,6 +99,13 @@ pub enum Request {
     Resume {
         /// The lives.
         target: ResumeTarget,
+    },
+    /// Give the next sessions of a life the variables of the caller.
+    Equip {
+        /// The life.
+        life: LifeId,
+        /// The variables.
+        environment: CallerEnvironment,
     },
     /// Answer a question of an agent.
     Answer {

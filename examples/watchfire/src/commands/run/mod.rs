@@ -249,8 +249,8 @@ async fn execute(
     ended.map(Some)
 }
 
-/// Passes a message to the life of a task.
-async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result<()> {
+/// Passes a message to the life of a task. Returns the id of the question that it answers.
+pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result<String> {
     let life = worker.place.info(task).await?.life;
     let waits_for_nobody = || {
         Error::new(ErrorKind::InvalidInput, "the task does not wait for a person")
@@ -260,7 +260,7 @@ async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result<()> {
     let life = life.ok_or_else(waits_for_nobody)?;
     match (word, &life.state) {
         // A life that runs needs no resume.
-        (Word::Resume, _) if life.waits_for_person() => worker.resume(life.id).await,
+        (Word::Resume, _) if life.waits_for_person() => worker.resume(life.id).await.map(|()| String::new()),
         (Word::Answer { question, text }, LifeState::Asking { questions }) => {
             let id = match (question, questions.as_slice()) {
                 (Some(id), _) => id,
@@ -274,7 +274,8 @@ async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result<()> {
                         .into());
                 }
             };
-            worker.answer(life.id, &id, text).await
+            worker.answer(life.id, &id, text).await?;
+            Ok(id)
         }
         _ => Err(waits_for_nobody().into()),
     }

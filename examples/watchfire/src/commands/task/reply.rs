@@ -8,6 +8,7 @@ use crate::commands::observe;
 use crate::commands::run::{self, Word};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
+use crate::worker::Worker;
 
 #[derive(Args, Debug)]
 pub(crate) struct AnswerArgs {
@@ -34,7 +35,13 @@ pub(crate) async fn answer(context: &Context, args: AnswerArgs) -> Result<Exit> 
         let answered = observe::connect(context).await?.answer(&to, &text).await?;
         return Ok(told(context, &answered));
     };
-    // Where the task is being run, that program has its agent. Else this one brings it on.
+    let place = context.project().await?;
+    // The daemon brings it on, with the variables of this terminal.
+    if let Some(worker) = Worker::by_daemon(place).await {
+        let id = run::say(&worker, number, Word::Answer { question, text }).await?;
+        return Ok(told(context, &id));
+    }
+    // Where another program runs the task, that has its agent. Else this one brings it on.
     let project = context.project().await?.id;
     match observe::connect(context).await {
         Ok(running) => {
