@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agent, attach, branches, chat, costs, daemon, diff, doctor, generate, init, logs, observe, prompts, run,
-    sandbox, task, tui,
+    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, init, logs, observe,
+    prompts, run, sandbox, settings, task, tui,
 };
 use crate::demo;
 
@@ -17,6 +17,9 @@ pub(crate) struct Cli {
     /// Work in this folder instead of the current one
     #[arg(short = 'C', long = "directory", value_name = "DIR", global = true)]
     pub(crate) directory: Option<PathBuf>,
+    /// Print the version
+    #[arg(short = 'v', action = clap::ArgAction::Version, hide = true)]
+    short_version: Option<bool>,
     /// Report as JSON; errors too, on stderr
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -100,6 +103,11 @@ pub(crate) enum Command {
     /// See, ask and try what agents may do
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
+    /// Edit or print the definition of the project, which every agent is told
+    #[command(visible_alias = "def")]
+    Definition(definition::DefinitionArgs),
+    /// Show and change the settings of the project, or your own
+    Settings(settings::SettingsArgs),
     /// Report what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
     /// Print the version

@@ -9,6 +9,7 @@ mod commands;
 mod compose;
 mod context;
 mod demo;
+mod editor;
 mod failure;
 mod git;
 mod interrupts;

@@ -71,6 +71,7 @@ impl TaskStore for MemoryStore {
         expected: Option<&Revision>,
         fence: Option<Fence>,
     ) -> Result<Versioned<Project>> {
+        plan::check_project(&patch)?;
         let mut state = lock(&self.state);
         fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
         check(&state.project.revision, expected)?;

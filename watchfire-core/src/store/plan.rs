@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NewTask, TaskPatch};
+use super::{NewTask, ProjectPatch, TaskPatch};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -51,6 +51,23 @@ pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
         return Err(
             Error::new(ErrorKind::InvalidInput, "a task cannot depend on itself").with("task", number)
         );
+    }
+    Ok(())
+}
+
+/// Rejects a patch with a colour that is none, or with an empty name.
+pub(super) fn check_project(patch: &ProjectPatch) -> Result<()> {
+    let is_color = |color: &str| {
+        let digits = color.strip_prefix('#').unwrap_or_default();
+        digits.len() == 6 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+    };
+    if let Some(color) = patch.color.as_deref().filter(|color| !color.is_empty() && !is_color(color)) {
+        return Err(Error::new(ErrorKind::InvalidInput, "not a colour, expected #rrggbb")
+            .with("field", "color")
+            .with("value", format_args!("{color:?}")));
+    }
+    if patch.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::InvalidInput, "the name is empty").with("field", "name"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use watchfire_client::{ApiError, environment};
 use watchfire_core::model::TaskNumber;
 
 use super::daemon;
+use super::generate::{self, GenerateArgs};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::out::Out;
@@ -21,6 +22,9 @@ pub(crate) enum AgentCommand {
     Start(StartArgs),
     /// Run tasks, refine drafts and generate further tasks; returns at once
     Wildfire(OfAgent),
+    /// Let an agent propose the definition of the project, or tasks; the same as `watchfire generate`
+    #[command(visible_alias = "gen")]
+    Generate(GenerateArgs),
     /// Stop everything that runs in this project; work is kept
     Stop,
     /// Show what runs in this project
@@ -71,6 +75,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
             let request = StartAgentRequest { mode: "wildfire".to_owned(), ..Default::default() };
             start(&home, &id, request, of).await?
         }
+        AgentCommand::Generate(args) => return generate::run(context, args).await,
         AgentCommand::Stop => {
             daemon_of(&home).await?.agents().stop_agent(of()).await.map_err(ApiError::from)?.into_inner()
         }

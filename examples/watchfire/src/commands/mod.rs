@@ -7,6 +7,7 @@ pub(crate) mod branches;
 pub(crate) mod chat;
 pub(crate) mod costs;
 pub(crate) mod daemon;
+pub(crate) mod definition;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod generate;
@@ -17,6 +18,7 @@ pub(crate) mod observe;
 pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
+pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod tui;
 mod version;
@@ -60,6 +62,8 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Attach(args) => attach::run(context, args).await,
         Command::Agent(command) => agent::run(context, command).await,
         Command::Daemon(command) => daemon::run(context, command).await,
+        Command::Definition(args) => definition::run(context, args).await,
+        Command::Settings(args) => settings::run(context, args).await,
         Command::Backup => backup::save(context).await,
         Command::Restore => backup::restore(context).await,
         Command::Diff(args) => diff::run(context, args).await,

@@ -99,6 +99,7 @@ impl Engine {
         expected: Option<&Revision>,
         fence: Option<Fence>,
     ) -> Result<Versioned<Project>> {
+        plan::check_project(patch)?;
         let _lock = self.lock()?;
         let _fenced = self.claims.guard(fence, Ledger::check)?;
         let now = self.clock.now();

@@ -1,18 +1,16 @@
 //! `watchfire task edit`: changes a task by flags, or in the person's editor.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
 use watchfire_core::model::{BackendName, Task, TaskNumber, TaskStatus};
-use watchfire_core::process::{CommandSpec, SpawnOptions, resolve_program, spawn};
 use watchfire_core::store::{Patch, TaskPatch, TaskStore as _};
 use watchfire_core::{Error, ErrorKind};
 
 use super::{ask, report};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::terminal;
+use crate::{editor, terminal};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -56,6 +54,31 @@ pub(crate) struct EditArgs {
     // Without this a negative place would look like a flag.
     #[arg(long, value_name = "PLACE", allow_negative_numbers = true)]
     position: Option<i64>,
+}
+
+impl EditArgs {
+    /// Opens the editor for the task that the only word of a command line names.
+    pub(super) fn named(words: &[String]) -> Result<Self> {
+        let number = match words {
+            [number] => number.parse().ok(),
+            _ => None,
+        };
+        let unknown =
+            || Failure::usage(format!("no such command: task {}", words.join(" ")), "watchfire task --help");
+        Ok(Self {
+            number: number.ok_or_else(unknown)?,
+            title: None,
+            prompt: None,
+            prompt_file: None,
+            criteria: None,
+            status: None,
+            agent: None,
+            depends_on: None,
+            labels: None,
+            retries: None,
+            position: None,
+        })
+    }
 }
 
 pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
@@ -105,37 +128,7 @@ const CRITERIA: &str = "%% acceptance criteria";
 
 /// Opens an editor in which the person changes title, prompt and criteria.
 fn in_editor(task: &Task) -> Result<TaskPatch> {
-    let failed = |e| Error::io("writing the file to edit", e);
-    let mut file =
-        // The suffix lets editors choose the mode for Markdown.
-        tempfile::Builder::new().prefix("watchfire-task-").suffix(".md").tempfile().map_err(failed)?;
-    file.write_all(render(task).as_bytes()).map_err(failed)?;
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let editor = set("VISUAL").or_else(|| set("EDITOR")).unwrap_or_else(|| "vi".into());
-    // Like git: the variable is a shell command, which may have arguments of its own.
-    let spec = CommandSpec::new(resolve_program("sh".as_ref())?)
-        .with_arg("-c")
-        .with_arg({
-            let mut line = editor.clone();
-            line.push(" \"$1\"");
-            line
-        })
-        // The first is `$0`, the second is `$1` of the command.
-        .with_args([editor.as_os_str(), file.path().as_os_str()])
-        .with_envs(std::env::vars_os());
-    let options = SpawnOptions::default()
-        .with_stdin(std::process::Stdio::inherit())
-        .with_stdout(std::process::Stdio::inherit())
-        .with_stderr(std::process::Stdio::inherit());
-    let status = spawn(&spec, options)?.wait().map_err(|e| Error::io("waiting for the editor", e))?;
-    // `:cq` in vim, for example: the person does not want the change.
-    if !status.success() {
-        let error = Error::new(ErrorKind::Cancelled, "the editor ended with an error; nothing is changed");
-        return Err(error.with("editor", editor.display()).into());
-    }
-    // By path: many editors replace the file, so our handle may be the old one.
-    let edited = std::fs::read_to_string(file.path()).map_err(|e| Error::io("reading the edited file", e))?;
-    Ok(parse(&edited)?)
+    Ok(parse(&editor::edit(&render(task), "task")?)?)
 }
 
 fn render(task: &Task) -> String {

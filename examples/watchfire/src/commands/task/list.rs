@@ -30,6 +30,13 @@ pub(crate) struct ListArgs {
     deleted: bool,
 }
 
+impl ListArgs {
+    /// Lists the trash.
+    pub(super) fn deleted() -> Self {
+        Self { status: None, label: None, deleted: true }
+    }
+}
+
 pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
     let project = context.project().await?;
     let mut query = TaskQuery::new();

@@ -30,6 +30,9 @@ pub(crate) enum TaskCommand {
     /// List tasks in work order
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
+    /// List the tasks in the trash; the same as `task list --deleted`
+    #[command(visible_alias = "ls-deleted")]
+    ListDeleted,
     /// Show a task
     Show(One),
     /// Change a task
@@ -42,6 +45,8 @@ pub(crate) enum TaskCommand {
     Ready(Several),
     /// Set tasks back to draft
     Draft(Several),
+    /// Put these tasks first in the work order, as they are named
+    Reorder(Several),
     /// Put tasks in the trash
     #[command(visible_alias = "rm")]
     Delete(Several),
@@ -49,6 +54,9 @@ pub(crate) enum TaskCommand {
     Restore(Several),
     /// Remove tasks in the trash for good
     Purge(trash::PurgeArgs),
+    /// `watchfire task 3` edits the task.
+    #[command(external_subcommand)]
+    Number(Vec<String>),
 }
 
 const EXAMPLES: &str = "\
@@ -57,6 +65,8 @@ Examples:
   watchfire task list --status ready
   watchfire task edit 3 --title 'Add a sign-in page'
   watchfire task ready 1 2 3
+  watchfire task 3                    edit it in your editor
+  watchfire task reorder 5 2          first 5, then 2, then the others as before
   watchfire task list --deleted";
 
 /// Arguments of a command on one task.
@@ -79,6 +89,9 @@ pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Exit>
     match command {
         TaskCommand::Add(args) => add::run(context, args).await,
         TaskCommand::List(args) => list::run(context, args).await,
+        TaskCommand::ListDeleted => list::run(context, list::ListArgs::deleted()).await,
+        TaskCommand::Reorder(args) => status::reorder(context, args).await,
+        TaskCommand::Number(words) => edit::run(context, edit::EditArgs::named(&words)?).await,
         TaskCommand::Show(args) => show::run(context, args).await,
         TaskCommand::Edit(args) => edit::run(context, args).await,
         TaskCommand::Start(args) => run::start(context, args).await,

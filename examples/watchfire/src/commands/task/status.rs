@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::store::{TaskPatch, TaskStoreExt as _};
+use watchfire_core::store::{TaskPatch, TaskStore as _, TaskStoreExt as _};
 
 use super::{Several, one_line};
 use crate::context::Context;
@@ -25,6 +25,14 @@ pub(super) async fn done(context: &Context, args: DoneArgs) -> Result<Exit> {
         .with_success(args.failed.is_none())
         .with_failure_reason(args.failed);
     change(context, &args.tasks.numbers, &patch, "done:").await
+}
+
+/// Puts tasks first in the work order.
+pub(super) async fn reorder(context: &Context, args: Several) -> Result<Exit> {
+    let project = context.project().await?;
+    project.store.reorder(&args.numbers, None).await?;
+    context.out.report(json!({ "reordered": args.numbers }), |_| "reordered\n".to_owned());
+    Ok(Exit::Good)
 }
 
 pub(super) async fn ready(context: &Context, args: Several) -> Result<Exit> {

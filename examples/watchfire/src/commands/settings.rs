@@ -1,0 +1,253 @@
+//! `watchfire settings`: shows and changes the settings of the project, and with `--global` those of the person.
+
+use clap::Args;
+use serde_json::{Value, json};
+use watchfire_core::model::{KeyFile, Project, ProjectStatus, Settings, unknown_keys};
+use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
+use watchfire_core::{Error, ErrorKind, Result as CoreResult};
+
+use super::task::ask;
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::{terminal, text};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+On a terminal it asks for each setting of the project; Enter keeps it. `watchfire doctor` shows what holds, and from where.
+
+Examples:
+  watchfire settings
+  watchfire settings auto_merge false
+  watchfire settings default_agent ''        leaves the agent to your own settings
+  watchfire settings status archived         no agent starts in it any more
+  watchfire settings --list
+  watchfire settings --global defaults.default_agent codex
+  watchfire settings --global budget.day 20")]
+pub(crate) struct SettingsArgs {
+    /// A setting
+    #[arg(value_name = "KEY")]
+    key: Option<String>,
+    /// Its new value; empty: as if it were not set
+    #[arg(value_name = "VALUE", requires = "key", allow_hyphen_values = true)]
+    value: Option<String>,
+    /// Your own settings, for all projects, instead of the project's
+    #[arg(long)]
+    global: bool,
+    /// Show all that are set, also on a terminal
+    #[arg(long, conflicts_with = "value")]
+    list: bool,
+}
+
+/// The settings of a project that can be changed here, and what to ask.
+const OF_PROJECT: &[(&str, &str)] = &[
+    ("name", "Project name"),
+    ("color", "Colour (#rrggbb)"),
+    ("default_branch", "Default branch (empty: the one that is checked out)"),
+    ("default_agent", "Agent (empty: that of your own settings)"),
+    ("auto_merge", "Auto-merge after task completion (true, false, empty: as in your own settings)"),
+    ("auto_delete_branch", "Auto-delete worktrees after merge (true, false, empty)"),
+    ("auto_start_tasks", "Auto-start agent when task set to ready (true, false, empty)"),
+    ("max_parallel", "Tasks at the same time (empty: 1)"),
+    ("time_limit", "Time limit of a session, such as 2h (empty: none)"),
+    ("sandbox", "Sandbox (empty: that of your own settings)"),
+    ("status", "Status (active, archived)"),
+];
+
+pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
+    if args.global {
+        return global(context, args).await;
+    }
+    let place = context.project().await?;
+    let now = place.store.project().await?.value;
+    let patch = match (&args.key, &args.value) {
+        (Some(key), Some(value)) => with(ProjectPatch::new(), key, value)?,
+        (None, _) if !args.list && !context.out.json && terminal::is_interactive() => questions(&now)?,
+        (key, _) => {
+            return show(
+                context,
+                &json_of(&now)?,
+                key.as_deref(),
+                &OF_PROJECT.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            );
+        }
+    };
+    let changes = patch != ProjectPatch::new();
+    if changes {
+        place.store.update_project(patch, None, None).await?;
+    }
+    saved(context, changes);
+    Ok(Exit::Good)
+}
+
+/// Changes or shows the person's own settings.
+async fn global(context: &Context, args: SettingsArgs) -> Result<Exit> {
+    let home = context.home().await?;
+    let now = home.settings().await?;
+    let (Some(key), Some(value)) = (&args.key, args.value) else {
+        return show(context, &json_of(&now)?, args.key.as_deref(), &[]);
+    };
+    let changed = placed(&now, key, &value)?;
+    let (key, changes) = (key.clone(), changed != now);
+    // Read anew with each try: another program may have changed something else.
+    let set = move |settings: &mut Settings| {
+        if let Ok(next) = placed(settings, &key, &value) {
+            *settings = next;
+        }
+    };
+    home.update_settings(set).await?;
+    saved(context, changes);
+    Ok(Exit::Good)
+}
+
+/// Returns the settings with one value at a path such as `defaults.auto_merge`.
+fn placed(settings: &Settings, path: &str, value: &str) -> CoreResult<Settings> {
+    let bad = |why: String| {
+        Error::new(ErrorKind::InvalidInput, why)
+            .with("file", "settings.yaml")
+            .with("field", path)
+            .with("value", format_args!("{value:?}"))
+    };
+    let mut all = json_of(settings)?;
+    let mut at = &mut all;
+    let (folders, name) = path.rsplit_once('.').map_or((None, path), |(folders, name)| (Some(folders), name));
+    for folder in folders.into_iter().flat_map(|folders| folders.split('.')) {
+        let Value::Object(fields) = at else { return Err(bad("it is inside of a value".to_owned())) };
+        at = fields.entry(folder).or_insert_with(|| json!({}));
+    }
+    let Value::Object(fields) = at else { return Err(bad("it is inside of a value".to_owned())) };
+    if value.is_empty() {
+        fields.remove(name);
+    } else {
+        // As YAML would read it: numbers, booleans and lists are what they look like.
+        fields.insert(name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
+    }
+    let read: Settings = serde_json::from_value(all).map_err(|error| bad(error.to_string()))?;
+    let known = unknown_keys(KeyFile::Settings, settings);
+    match unknown_keys(KeyFile::Settings, &read).into_iter().find(|key| !known.contains(key)) {
+        Some(unknown) => Err(bad(unknown.to_string())),
+        None => Ok(read),
+    }
+}
+
+fn questions(now: &Project) -> Result<ProjectPatch> {
+    let all = json_of(now)?;
+    let mut patch = ProjectPatch::new();
+    for (key, question) in OF_PROJECT {
+        let before = shown(all.get(key));
+        let answer = ask::line(question, &text::line(&before))?;
+        if answer != before {
+            patch = with(patch, key, &answer)?;
+        }
+    }
+    Ok(patch)
+}
+
+/// Adds a change to a patch.
+fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPatch> {
+    let bad = |expected: &str| {
+        Error::new(ErrorKind::InvalidInput, format!("expected {expected}"))
+            .with("file", "project.yaml")
+            .with("field", key)
+            .with("value", format_args!("{value:?}"))
+    };
+    let flag = || match value {
+        "" => Ok(Patch::Clear),
+        "true" | "yes" | "on" | "y" => Ok(Patch::Set(true)),
+        "false" | "no" | "off" | "n" => Ok(Patch::Set(false)),
+        _ => Err(bad("true or false")),
+    };
+    let text = || Some(value.to_owned());
+    match key {
+        "name" if value.trim().is_empty() => return Err(bad("a name")),
+        "name" => patch.name = text(),
+        "color" => patch.color = text(),
+        "default_branch" => patch.default_branch = text(),
+        "sandbox" => patch.sandbox = text(),
+        "definition" => patch.definition = text(),
+        "auto_merge" => patch.auto_merge = flag()?,
+        "auto_delete_branch" => patch.auto_delete_branch = flag()?,
+        "auto_start_tasks" => patch.auto_start_tasks = flag()?,
+        "default_agent" => {
+            patch.default_agent = if value.is_empty() { Patch::Clear } else { Patch::Set(value.parse()?) };
+        }
+        "max_parallel" if value.is_empty() => patch.max_parallel = Patch::Clear,
+        "max_parallel" => {
+            let count =
+                value.parse().ok().filter(|count| *count > 0).ok_or_else(|| bad("a number from 1 on"))?;
+            patch.max_parallel = Patch::Set(count);
+        }
+        "time_limit" if value.is_empty() => patch.time_limit = Patch::Clear,
+        "time_limit" => patch.time_limit = Patch::Set(value.to_owned()),
+        "status" => {
+            patch.status = Some(match value {
+                "active" => ProjectStatus::Active,
+                "archived" => ProjectStatus::Archived,
+                _ => return Err(bad("active or archived")),
+            });
+        }
+        _ => {
+            let names: Vec<_> = OF_PROJECT.iter().map(|(name, _)| *name).collect();
+            return Err(Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
+                .with("field", key)
+                .with("expected", names.join(", "))
+                .with("hint", "all others are in .watchfire/project.yaml; docs/settings.md lists them"));
+        }
+    }
+    Ok(patch)
+}
+
+fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {
+    serde_json::to_value(value)
+        .map_err(|e| Error::new(ErrorKind::Internal, "reading settings").with_source(e))
+}
+
+/// Shows one value, or all that are set. With `names`, only those.
+fn show(context: &Context, all: &Value, key: Option<&str>, names: &[&str]) -> Result<Exit> {
+    if let Some(key) = key {
+        let value = key.split('.').try_fold(all, |at, name| at.get(name));
+        let shown = shown(value);
+        context.out.report(json!({ "key": key, "value": value }), |_| format!("{}\n", text::lines(&shown)));
+        return Ok(Exit::Good);
+    }
+    let mut set = Vec::new();
+    flatten("", all, &mut set);
+    set.retain(|(name, _)| names.is_empty() || names.contains(&name.as_str()));
+    let value: Value = set.iter().map(|(name, value)| (name.clone(), (*value).clone())).collect();
+    context.out.report(json!({ "settings": value }), |_| {
+        let width = set.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let line = |(name, value): &(String, &Value)| {
+            format!("{name:width$}  {}\n", text::line(&shown(Some(value))))
+        };
+        set.iter().map(line).collect()
+    });
+    Ok(Exit::Good)
+}
+
+/// Collects the values below `value` with their paths.
+fn flatten<'a>(path: &str, value: &'a Value, into: &mut Vec<(String, &'a Value)>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, value) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                flatten(&path, value, into);
+            }
+        }
+        Value::Null | Value::Object(_) => {}
+        value => into.push((path.to_owned(), value)),
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    }
+}
+
+fn saved(context: &Context, changes: bool) {
+    context.out.report(json!({ "changed": changes }), |out| match changes {
+        true => format!("{} saved\n", out.style.green("✓")),
+        false => "nothing is changed\n".to_owned(),
+    });
+}

@@ -1,0 +1,138 @@
+//! Settings and the definition, shown and changed.
+
+mod support;
+
+use std::fs;
+use std::io::Write as _;
+
+use support::World;
+use support::on_terminal::OnTerminal;
+
+#[test]
+fn settings_of_the_project_are_changed_one_by_one() {
+    let world = World::new();
+    let root = world.project("shop", "");
+    let file = || fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    world.run(&root, ["settings", "auto_merge", "false"]).good();
+    assert!(file().contains("auto_merge: false"), "{}", file());
+    world.run(&root, ["settings", "max_parallel", "3"]).good();
+    assert_eq!(world.run(&root, ["settings", "max_parallel"]).good().stdout, "3\n");
+    let listed = world.run(&root, ["settings", "--list", "--json"]).good().json();
+    assert_eq!(
+        (&listed["settings"]["auto_merge"], &listed["settings"]["name"]),
+        (&false.into(), &"shop".into())
+    );
+    world.run(&root, ["settings", "auto_merge", ""]).good();
+    assert!(!file().contains("auto_merge"), "{}", file());
+    for (key, value, expected) in [
+        ("auto_merge", "perhaps", "true or false"),
+        ("max_parallel", "0", "a number from 1 on"),
+        ("color", "nothex", "#"),
+        ("status", "asleep", "active or archived"),
+        ("default_agent", "no spaces", ""),
+        ("verfy", "x", "not a setting that can be changed here"),
+    ] {
+        let before = file();
+        let error = world.run(&root, ["settings", key, value, "--json"]).code(1).json_error();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(file(), before);
+    }
+}
+
+#[test]
+fn a_persons_own_settings_are_checked_before_they_are_written() {
+    let world = World::new();
+    let root = world.project("shop", "");
+    let home = world.path("watchfire-home");
+    fs::write(home.join("settings.yaml"), "version: 1\n# mine\nmine: kept\n").unwrap();
+    let file = || fs::read_to_string(home.join("settings.yaml")).unwrap();
+    let set = |key: &str, value: &str| world.run(&root, ["settings", "--global", key, value, "--json"]);
+    set("defaults.auto_merge", "false").good();
+    set("budget.day", "20").good();
+    set("agents.claude-code.model", "opus").good();
+    let got = world.run(&root, ["settings", "--global", "budget.day"]).good().stdout;
+    assert_eq!(got.trim().trim_end_matches(".0"), "20");
+    assert!(file().contains("mine: kept") && file().contains("auto_merge: false"), "{}", file());
+    for (key, value) in
+        [("defaults.auto_merge", "perhaps"), ("defaults.auto_mrge", "true"), ("version.x", "1")]
+    {
+        let before = file();
+        let error = set(key, value).code(1).json_error();
+        assert_eq!(error["details"]["file"], "settings.yaml", "{error}");
+        assert_eq!(file(), before);
+    }
+    set("budget.day", "").good();
+    assert!(!file().contains("budget"), "{}", file());
+}
+
+#[test]
+fn a_terminal_is_asked_for_each_setting() {
+    let world = World::new();
+    let root = world.project("shop", "");
+    let mut asked = OnTerminal::start(&world, &root, &["settings"], &[]);
+    asked.wait_for("Project name [shop]: ");
+    asked.keys.write_all(b"Corner shop\r").unwrap();
+    for question in ["Colour", "Default branch", "Agent", "Auto-merge", "Auto-delete", "Auto-start"] {
+        asked.wait_for(question);
+        asked.keys.write_all(b"\r").unwrap();
+    }
+    asked.wait_for("Tasks at the same time");
+    asked.keys.write_all(b"2\r\r\r\r").unwrap();
+    let (painted, code) = asked.end();
+    assert_eq!(code, Some(0), "{painted}");
+    let listed = world.run(&root, ["settings", "--list", "--json"]).good().json();
+    assert_eq!(
+        (&listed["settings"]["name"], &listed["settings"]["max_parallel"]),
+        (&"Corner shop".into(), &2.into())
+    );
+}
+
+/// The spellings of the specification, beside ours.
+#[test]
+fn every_spelling_works() {
+    let world = World::new();
+    let root = world.project("shop", "");
+    for title in ["One", "Two", "Three"] {
+        world.task(&root, title, "done");
+    }
+    world.run(&root, ["task", "rm", "2"]).good();
+    for words in [&["task", "list-deleted"][..], &["task", "ls-deleted"], &["task", "list", "--deleted"]] {
+        let listed = world.run(&root, words).good().stdout;
+        assert!(listed.contains("Two") && !listed.contains("One"), "{listed}");
+    }
+    world.run(&root, ["task", "reorder", "3", "1"]).good();
+    let listed = world.run(&root, ["task", "ls"]).good().stdout;
+    assert!(listed.find("Three") < listed.find("One"), "{listed}");
+    let edits = &[("EDITOR", "sed -i s/One/First/")];
+    assert_eq!(OnTerminal::start(&world, &root, &["task", "1"], edits).end().1, Some(0));
+    assert!(world.run(&root, ["task", "ls"]).good().stdout.contains("First"));
+    for bad in [&["task", "one"][..], &["task", "1", "2"]] {
+        assert!(world.run(&root, bad).code(2).stderr.contains("no such command"), "{bad:?}");
+    }
+    let version = world.run(&root, ["version"]).good().stdout;
+    for words in [&["-v"][..], &["--version"], &["v"]] {
+        assert!(world.run(&root, words).good().stdout.starts_with("watchfire "), "{version}");
+    }
+    for words in [&["gen", "def", "--help"][..], &["agent", "gen", "tasks", "--help"]] {
+        world.run(&root, words).good();
+    }
+}
+
+#[test]
+fn the_definition_is_printed_replaced_and_edited() {
+    let world = World::new();
+    let root = world.project("shop", "");
+    let printed = || world.run(&root, ["def"]).good().stdout;
+    world.run(&root, ["definition", "--set", "- a web shop"]).good();
+    assert_eq!(printed(), "- a web shop\n");
+    fs::write(root.join("about.md"), "# Shop\n").unwrap();
+    world.run(&root, ["definition", "--file", "about.md"]).good();
+    assert_eq!(printed(), "# Shop\n");
+    let edits = &[("EDITOR", "sed -i s/Shop/Market/")];
+    let (painted, code) = OnTerminal::start(&world, &root, &["def"], edits).end();
+    assert_eq!((code, printed().as_str()), (Some(0), "# Market\n"), "{painted}");
+    let (painted, _) = OnTerminal::start(&world, &root, &["def"], &[("EDITOR", "true")]).end();
+    assert!(painted.contains("nothing is changed"), "{painted}");
+    let (_, code) = OnTerminal::start(&world, &root, &["def"], &[("EDITOR", "false")]).end();
+    assert_eq!((code, printed().as_str()), (Some(1), "# Market\n"));
+}
