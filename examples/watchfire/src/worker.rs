@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
 use watchfire_client::{ApiError, Daemon, environment, work_proto as proto};
 use watchfire_core::model::TaskNumber;
@@ -32,6 +33,7 @@ pub(crate) struct Worker {
 struct Own {
     orchestrator: Orchestrator,
     project: ProjectHandle,
+    telling: JoinHandle<()>,
     _serving: Serving,
 }
 
@@ -78,8 +80,10 @@ impl Worker {
             }
         };
         let serving = serve(place.home.path(), &project);
-        let daemon = Daemon::over(watchfired::within(orchestrator.clone(), &project)).await?;
-        Ok(Some(Self { daemon, place, own: Some(Own { orchestrator, project, _serving: serving }) }))
+        let within = watchfired::within(orchestrator.clone(), &project);
+        let daemon = Daemon::over(within.connection).await?;
+        let own = Own { orchestrator, project, telling: within.telling, _serving: serving };
+        Ok(Some(Self { daemon, place, own: Some(own) }))
     }
 
     /// Returns the project, where it is run in this program.
@@ -91,6 +95,9 @@ impl Worker {
     pub(crate) async fn end(self) {
         if let Some(own) = self.own {
             own.orchestrator.shutdown().await;
+            // The project is closed now. What the person was not told yet, they are told.
+            drop(own.project);
+            let _ = own.telling.await;
         }
     }
 

@@ -13,6 +13,8 @@ use watchfire_core::schedule::Change;
 use watchfire_core::store::{Home, TaskStore, YamlOptions, YamlStore};
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::notify;
+
 /// Largest number of idempotency keys of created tasks that are known.
 const KEYS: usize = 10_000;
 
@@ -186,6 +188,8 @@ impl Daemon {
         let changes = project.subscribe(None).await?.changes;
         lock(&self.0.open).insert(project.id().clone(), project.clone());
         tokio::spawn(self.clone().hear(changes));
+        let news = project.subscribe(None).await?.changes;
+        tokio::spawn(notify::follow(self.0.orchestrator.clone(), project.clone(), news));
         self.turned();
         Ok(Some(project))
     }

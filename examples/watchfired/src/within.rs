@@ -1,17 +1,19 @@
 //! The services within one process, for its own commands.
 
 use tokio::io::DuplexStream;
+use tokio::task::JoinHandle;
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle};
 
-use crate::{Daemon, life};
+use crate::{Daemon, life, notify};
 
 /// Bytes on their way in one direction.
 const UNDER_WAY: usize = 64 << 10;
 
-/// Serves `orchestrator` with its open `project` to this process alone, and returns the client's end of the connection. The client
-/// is trusted: it may start agents that are less confined than the settings say, because the person asks it to.
+/// Serves `orchestrator` with its open `project` to this process alone. The client is trusted: it may start agents that are less
+/// confined than the settings say, because the person asks it to.
 #[must_use]
-pub fn within(orchestrator: Orchestrator, project: &ProjectHandle) -> DuplexStream {
+pub fn within(orchestrator: Orchestrator, project: &ProjectHandle) -> Within {
+    let telling = tokio::spawn(tell(orchestrator.clone(), project.clone()));
     let daemon = Daemon::trusting(orchestrator, project);
     let (ours, theirs) = tokio::io::duplex(UNDER_WAY);
     let connection = tokio_stream::once(Ok::<_, std::io::Error>(theirs));
@@ -19,5 +21,27 @@ pub fn within(orchestrator: Orchestrator, project: &ProjectHandle) -> DuplexStre
     tokio::spawn(async move {
         life::builder().add_routes(life::routes(&daemon)).serve_with_incoming(connection).await
     });
-    ours
+    Within { connection: ours, telling }
+}
+
+/// Services that run within this process.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Within {
+    /// The client's end of the connection.
+    pub connection: DuplexStream,
+    /// Ends once the project is closed and the person was told everything.
+    pub telling: JoinHandle<()>,
+}
+
+/// Tells the person what needs them, from the time at which the project was opened.
+async fn tell(orchestrator: Orchestrator, project: ProjectHandle) {
+    let subscribed = async {
+        let opened = project.subscribe(None).await?.snapshot.opened;
+        project.subscribe(Some(opened)).await
+    };
+    // Without a log there is nothing to tell.
+    if let Ok(subscription) = subscribed.await {
+        notify::follow(orchestrator, project, subscription.changes).await;
+    }
 }

@@ -30,7 +30,8 @@ pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
 pub use section::PromptSection;
 pub use settings::{
-    AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, Settings, UnknownSpending,
+    AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, NotifySettings, Settings,
+    UnknownSpending,
 };
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;

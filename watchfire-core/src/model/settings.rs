@@ -37,6 +37,9 @@ pub struct Settings {
     /// Limits of the logs of sessions.
     #[serde(default, skip_serializing_if = "LogSettings::is_default", deserialize_with = "or_default")]
     pub logs: LogSettings,
+    /// How the person is told when work needs them.
+    #[serde(default, skip_serializing_if = "NotifySettings::is_default", deserialize_with = "or_default")]
+    pub notify: NotifySettings,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
@@ -52,6 +55,7 @@ impl Default for Settings {
             git: GitSettings::default(),
             budget: BudgetSettings::default(),
             logs: LogSettings::default(),
+            notify: NotifySettings::default(),
             extra: Extra::new(),
         }
     }
@@ -168,6 +172,30 @@ pub struct LogSettings {
 }
 
 impl LogSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How the person is told when work needs them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NotifySettings {
+    /// A command of the shell that gets each event as JSON on its standard input.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub command: Option<String>,
+    /// True to show notifications on the desktop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
+    pub desktop: bool,
+    /// The events: `asks`, `limited`, `held`, `failed`, `over`. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub events: Option<Vec<String>>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl NotifySettings {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -73,6 +73,7 @@ fn every_key_that_is_read_is_in_the_table() {
         (Settings, "Defaults", include_str!("../settings.rs"), "defaults."),
         (Settings, "GitSettings", include_str!("../settings.rs"), "git."),
         (Settings, "LogSettings", include_str!("../settings.rs"), "logs."),
+        (Settings, "NotifySettings", include_str!("../settings.rs"), "notify."),
         (Settings, "SandboxSettings", include_str!("../sandbox.rs"), "sandbox."),
         (Settings, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox.limits."),
         (Project, "Project", include_str!("../project.rs"), ""),

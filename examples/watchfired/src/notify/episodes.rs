@@ -1,0 +1,125 @@
+//! Finds what is news for the person. Pure: no clock, no output.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, Subject};
+
+/// At most so many notifications in [`WHILE`]: whoever gets more looks anyway.
+const MOST: usize = 10;
+const WHILE: Duration = Duration::from_secs(60);
+
+/// Something that the person should know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct News {
+    /// `asks`, `limited`, `held`, `failed` or `over`.
+    pub(super) event: &'static str,
+    /// In words, which may be those of an agent.
+    pub(super) message: String,
+}
+
+/// What was told. Each episode is told once: a task that goes on asking is no news.
+#[derive(Debug, Default)]
+pub(super) struct Episodes {
+    open: BTreeMap<LifeId, &'static str>,
+    told: VecDeque<Instant>,
+}
+
+impl Episodes {
+    /// Takes in a change, and returns what is news about it.
+    pub(super) fn take_in(&mut self, change: &Change) -> Option<News> {
+        match change {
+            // The person is there.
+            Change::Life(life) if life.subject == Subject::Chat => None,
+            Change::Life(life) => self.life(life),
+            Change::Run(run) => {
+                let summary = run.summary()?;
+                let good = summary.endings.values().filter(|ending| ending.is_good()).count();
+                let bad = summary.endings.len() - good;
+                let waiting = summary.open.len() + summary.waiting.len();
+                let counts = [(good, "done"), (bad, "not done"), (waiting, "waiting")];
+                let parts: Vec<_> = counts
+                    .iter()
+                    .filter(|(count, _)| *count > 0)
+                    .map(|(count, what)| format!("{count} {what}"))
+                    .collect();
+                let message = if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") };
+                Some(News { event: "over", message })
+            }
+            _ => None,
+        }
+    }
+
+    fn life(&mut self, life: &Life) -> Option<News> {
+        let event = match &life.state {
+            LifeState::Asking { .. } => "asks",
+            LifeState::Limited { .. } => "limited",
+            LifeState::Held { .. } | LifeState::Incomplete { .. } => "held",
+            LifeState::Ended { how } => {
+                self.open.remove(&life.id);
+                // What a person or the end of the program did is no news to them.
+                let is_news = !how.is_good() && !matches!(how, Ending::Stopped { .. } | Ending::Closed);
+                let message = how.reason().map_or_else(|| how.word().to_owned(), Cow::into_owned);
+                return is_news.then_some(News { event: "failed", message });
+            }
+            // It goes on. In other states, such as that in which its work is captured, it still waits for the same.
+            LifeState::Starting | LifeState::Running => {
+                self.open.remove(&life.id);
+                return None;
+            }
+            _ => return None,
+        };
+        let before = self.open.insert(life.id, event);
+        let message = life.state.detail().unwrap_or_default();
+        (before != Some(event)).then_some(News { event, message })
+    }
+
+    /// Returns whether one more may be told now, and counts it.
+    pub(super) fn may_tell(&mut self, now: Instant) -> bool {
+        while self.told.front().is_some_and(|first| now.saturating_duration_since(*first) > WHILE) {
+            self.told.pop_front();
+        }
+        if self.told.len() >= MOST {
+            return false;
+        }
+        self.told.push_back(now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use watchfire_core::model::{Question, TaskNumber, Timestamp};
+
+    fn life(subject: Subject, state: LifeState) -> Change {
+        let mut life = Life::new(LifeId(1), subject, Timestamp::from_unix_millis(0));
+        life.state = state;
+        Change::Life(Box::new(life))
+    }
+
+    #[test]
+    fn each_episode_is_told_once() {
+        let task = Subject::Task { task: TaskNumber::new(3).unwrap() };
+        let asking = |text: &str| LifeState::Asking { questions: vec![Question::new("q", text)] };
+        let mut episodes = Episodes::default();
+        let mut events = |state| episodes.take_in(&life(task, state)).map(|news| (news.event, news.message));
+        assert_eq!(events(LifeState::Running), None);
+        assert_eq!(events(asking("Which port?")), Some(("asks", "Which port?".to_owned())));
+        assert_eq!(events(asking("Which port?")), None);
+        assert_eq!(events(LifeState::Running), None);
+        assert_eq!(events(asking("And now?")).map(|it| it.0), Some("asks"));
+        let failed = LifeState::Ended { how: Ending::Failed { reason: "no way".to_owned() } };
+        assert_eq!(events(failed), Some(("failed", "no way".to_owned())));
+        assert_eq!(events(LifeState::Ended { how: Ending::Nothing }), None);
+        assert_eq!(episodes.take_in(&life(Subject::Chat, asking("you there?"))), None);
+    }
+
+    #[test]
+    fn a_flood_is_cut_off() {
+        let (mut episodes, now) = (Episodes::default(), Instant::now());
+        assert_eq!((0..30).filter(|_| episodes.may_tell(now)).count(), MOST);
+        assert!(episodes.may_tell(now + WHILE * 2));
+    }
+}

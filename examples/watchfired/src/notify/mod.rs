@@ -1,0 +1,58 @@
+//! Tells the person when work needs them, as `notify:` in their settings says: by a command, and on the desktop.
+
+mod episodes;
+mod tell;
+
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use watchfire_core::model::Settings;
+use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
+use watchfire_core::schedule::{Change, Subject};
+
+use episodes::{Episodes, News};
+use tell::Told;
+
+/// Time for notifications at the end.
+const LAST: Duration = Duration::from_secs(5);
+
+/// Tells what happens in a project, until it is closed. The settings are read with each event, so a change holds at once.
+pub(crate) async fn follow(orchestrator: Orchestrator, project: ProjectHandle, mut changes: LogStream) {
+    let (mut episodes, mut telling) = (Episodes::default(), JoinSet::new());
+    while let Some(seen) = changes.next().await {
+        let Seen::Record(record) = seen else { continue };
+        let news = episodes.take_in(&record.change);
+        let Some(news) = news.filter(|news| is_wanted(&orchestrator.settings(), news)) else { continue };
+        // What an earlier start did was told then.
+        if record.replayed || !episodes.may_tell(Instant::now()) {
+            continue;
+        }
+        let told = Told::new(&project, &record, news, title(&project, &record.change).await).await;
+        tell::tell(orchestrator.settings().notify, told, &mut telling);
+        while telling.try_join_next().is_some() {}
+    }
+    // The end of a run is told by a program that ends with it.
+    let told = async { while telling.join_next().await.is_some() {} };
+    if tokio::time::timeout(LAST, told).await.is_err() {
+        tracing::warn!("a notification was not done at the end");
+    }
+}
+
+fn is_wanted(settings: &Settings, news: &News) -> bool {
+    let notify = &settings.notify;
+    let named = notify.events.as_ref().is_none_or(|events| events.iter().any(|event| event == news.event));
+    named && (notify.desktop || notify.command.is_some())
+}
+
+async fn title(project: &ProjectHandle, change: &Change) -> String {
+    let Change::Life(life) = change else { return String::new() };
+    let number = match life.subject {
+        Subject::Refine { draft } => Some(draft),
+        subject => subject.task(),
+    };
+    match number {
+        // A task whose file is gone has no title.
+        Some(number) => project.store().get(number).await.map(|task| task.value.title).unwrap_or_default(),
+        None => life.subject.to_string(),
+    }
+}
