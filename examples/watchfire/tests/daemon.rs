@@ -82,6 +82,22 @@ fn it_is_started_shown_and_ended() {
     world.run(&root, ["run", "1", "--no-wait"]).good();
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_unit_is_written_for_this_home() {
+    let world = World::new();
+    let (at, config) = (world.empty("x"), world.empty("con fig"));
+    let config = ("XDG_CONFIG_HOME", config.to_str().unwrap());
+    let said = world.start_with(&at, ["daemon", "install"], &[config]).end().good().stdout;
+    assert!(said.contains("systemctl --user enable --now watchfire"), "{said}");
+    let unit = fs::read_to_string(world.path("con fig/systemd/user/watchfire.service")).unwrap();
+    let home = format!("Environment=\"WATCHFIRE_HOME={}\"", world.path("watchfire-home").display());
+    assert!(unit.contains(&home) && unit.contains("KillMode=process"), "{unit}");
+    assert_eq!(world.run(&at, ["daemon", "install", "--print"]).good().stdout, unit);
+    world.start_with(&at, ["daemon", "install", "--remove"], &[config]).end().good();
+    assert!(!world.path("con fig/systemd/user/watchfire.service").exists());
+}
+
 /// `run` and its like go to the daemon where one runs, and are the same from the outside.
 #[test]
 fn runs_go_to_the_daemon() {

@@ -7,6 +7,7 @@
 
 mod agents_file;
 pub mod compose;
+mod connections;
 mod daemon;
 mod identity;
 mod life;

@@ -24,6 +24,7 @@ use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
 use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::connections::bounded;
 use crate::identity::Guard;
 use crate::{Daemon, agents_file, compose};
 
@@ -31,6 +32,8 @@ use crate::{Daemon, agents_file, compose};
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Upper bound for the requests under way on one connection.
 const AT_ONCE: u32 = 256;
+/// Upper bound for the connections to the port, and to the socket.
+const CONNECTIONS: usize = 256;
 /// Time that clients have to take the end of their streams.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -133,17 +136,20 @@ async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, token: S
         peer.is_some_and(|peer| peer.uid() == own)
     });
     let number = port.local_addr().map_or(0, |address| address.port());
-    let on_socket = builder().add_routes(routes(&daemon)).serve_with_incoming_shutdown(connections, {
-        let daemon = daemon.clone();
-        async move { daemon.ended().await }
-    });
+    let on_socket = builder().add_routes(routes(&daemon)).serve_with_incoming_shutdown(
+        bounded(connections, CONNECTIONS),
+        {
+            let daemon = daemon.clone();
+            async move { daemon.ended().await }
+        },
+    );
     let on_port = builder()
         // A browser speaks HTTP/1.1 to a port without TLS.
         .accept_http1(true)
         .layer(Guard::new(token, number, origins))
         .layer(GrpcWebLayer::new())
         .add_routes(routes(&daemon))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(port), {
+        .serve_with_incoming_shutdown(bounded(TcpListenerStream::new(port), CONNECTIONS), {
             let daemon = daemon.clone();
             async move { daemon.ended().await }
         });

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use support::{PATIENCE, World, on_port, start};
+use support::{PATIENCE, World, on_port, start, until};
 use tonic::Code;
 use tonic::transport::Endpoint;
 use watchfire_api::DaemonFile;
@@ -35,6 +35,40 @@ fn web(file: &DaemonFile, method: &str, headers: &[(&str, &str)]) -> String {
     let mut request = request.into_bytes();
     request.extend([0; 5]);
     String::from_utf8_lossy(&exchange(file, &request)).to_lowercase()
+}
+
+/// Whoever holds connections to the port keeps neither the daemon nor its socket from answering, and who closes them makes room.
+#[tokio::test]
+async fn connections_are_bounded() {
+    let world = World::new();
+    let running = world.start(&[]);
+    let mut held = Vec::new();
+    for _ in 0..600 {
+        held.push(TcpStream::connect((running.file.host.as_str(), running.file.port)).unwrap());
+    }
+    let daemon = world.connect().await;
+    daemon.service().ping(()).await.unwrap();
+    // The kernel has accepted all of them; the daemon has closed the surplus.
+    until("the surplus is closed", || async {
+        let open = held.iter().filter(|stream| is_open(stream)).count();
+        (1..=256).contains(&open)
+    })
+    .await;
+    held.clear();
+    until("there is room again", || async {
+        let address = format!("http://{}:{}", running.file.host, running.file.port);
+        let Ok(channel) = Endpoint::from_shared(address).unwrap().connect().await else { return false };
+        let bearer = support::Bearer(running.file.token.clone());
+        let mut service = DaemonServiceClient::with_interceptor(channel, bearer);
+        service.ping(()).await.is_ok()
+    })
+    .await;
+}
+
+/// Returns whether the other side has not closed a connection on which it sends nothing.
+fn is_open(mut stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    !matches!(stream.read(&mut [0]), Ok(0)) && stream.take_error().unwrap().is_none()
 }
 
 #[tokio::test]

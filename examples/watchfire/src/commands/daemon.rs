@@ -11,6 +11,7 @@ use watchfire_core::process::CommandSpec;
 use watchfire_core::{Error, ErrorKind};
 use watchfired::DaemonArgs;
 
+use super::install::{self, InstallArgs};
 use crate::context::{Context, home_path};
 use crate::failure::{Exit, Failure, Result};
 use crate::text;
@@ -26,6 +27,8 @@ pub(crate) enum DaemonCommand {
     Status,
     /// End the daemon; agents go on by themselves, for the next one
     Stop(StopArgs),
+    /// Start the daemon with your session from now on
+    Install(InstallArgs),
 }
 
 #[derive(Args, Debug)]
@@ -53,6 +56,7 @@ pub(crate) async fn run(context: &Context, command: DaemonCommand) -> Result<Exi
         }
         DaemonCommand::Start(StartArgs { args, .. }) => start(context, &home, &args).await,
         DaemonCommand::Status => status(context, &home).await,
+        DaemonCommand::Install(args) => install::run(context, &home, &args),
         DaemonCommand::Stop(args) => stop(context, &home, &args).await,
     }
 }

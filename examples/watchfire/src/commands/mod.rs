@@ -12,6 +12,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod init;
+mod install;
 mod keys;
 pub(crate) mod logs;
 pub(crate) mod observe;
