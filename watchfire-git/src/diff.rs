@@ -81,6 +81,78 @@ pub struct Diff {
     pub total_files: usize,
 }
 
+/// What a [line](Diff::lines) of a diff is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Part {
+    /// The heading of a file, such as `modified a.txt (+1 -2)`.
+    File,
+    /// The place of a hunk, such as `@@ -1,3 +1,4 @@`.
+    Hunk,
+    /// A line that was added.
+    Added,
+    /// A line that was deleted.
+    Deleted,
+    /// A line that both have.
+    Same,
+    /// A remark of ours.
+    Note,
+}
+
+impl Diff {
+    /// Returns all of it in lines, for people. Paths and lines are the agent's and may hold control characters.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(Part, String)> {
+        let mut lines = Vec::new();
+        for file in &self.files {
+            lines.push((Part::File, file.heading()));
+            for hunk in &file.hunks {
+                let Hunk { old_start, old_lines, new_start, new_lines, .. } = hunk;
+                lines.push((Part::Hunk, format!("@@ -{old_start},{old_lines} +{new_start},{new_lines} @@")));
+                lines.extend(hunk.lines.iter().map(|line| match line.kind {
+                    LineKind::Added => (Part::Added, format!("+{}", line.text)),
+                    LineKind::Deleted => (Part::Deleted, format!("-{}", line.text)),
+                    LineKind::Context => (Part::Same, format!(" {}", line.text)),
+                }));
+            }
+            if file.truncated && !file.hunks.is_empty() {
+                lines.push((Part::Note, "… the rest of this file is left out".to_owned()));
+            }
+        }
+        let more = self.total_files - self.files.len();
+        if more > 0 {
+            lines.push((Part::Note, format!("… and {more} more files")));
+        }
+        if self.total_files == 0 {
+            lines.push((Part::Note, "nothing is changed".to_owned()));
+        }
+        lines
+    }
+}
+
+impl FileDiff {
+    fn heading(&self) -> String {
+        let word = match self.change {
+            FileChange::Added => "added",
+            FileChange::Deleted => "deleted",
+            FileChange::Renamed => "renamed",
+            FileChange::TypeChanged => "changed its type:",
+            _ => "modified",
+        };
+        let from = self.old_path.as_ref().map(|old| format!("{old} to ")).unwrap_or_default();
+        let mode = match (&self.old_mode, &self.new_mode) {
+            (Some(old), Some(new)) if old != new => format!(", mode {old} to {new}"),
+            _ => String::new(),
+        };
+        let size = match self.binary {
+            true => "binary".to_owned(),
+            false => format!("+{} -{}", self.additions, self.deletions),
+        };
+        let mark = if self.runs_by_itself { ", run by tools on their own" } else { "" };
+        format!("{word} {from}{} ({size}{mode}){mark}", self.path)
+    }
+}
+
 /// The kind of change to a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tonic::{Code, Status};
 use watchfire_client::daemon_proto as proto;
-use watchfire_client::{ApiError, Daemon, environment, talk_proto};
+use watchfire_client::{ApiError, Daemon, environment, talk_proto, work_proto};
 use watchfire_core::terminal::{Line, Size, Terminal as _};
 use watchfire_term::{Emulator, wire};
 
@@ -238,6 +238,20 @@ impl Api {
         }
     }
 
+    async fn trash(&self, daemon: &Daemon) -> Result<Message, Status> {
+        let request = proto::ListTasksRequest {
+            meta: Some(meta()),
+            project_id: self.project.clone(),
+            include_deleted: true,
+            ..Default::default()
+        };
+        Ok(Message::Trash(daemon.tasks().list_tasks(request).await?.into_inner().tasks))
+    }
+
+    async fn branches(&self, daemon: &Daemon) -> Result<Message, Status> {
+        Ok(Message::Branches(daemon.branches().list_branches(self.id()).await?.into_inner().branches))
+    }
+
     /// Makes the call of a command, and returns the message of its answer. Changes are told by the events.
     async fn answer(&self, daemon: &Daemon, command: Command) -> Result<Option<Message>, Status> {
         let (meta, project_id) = (Some(meta()), self.project.clone());
@@ -261,7 +275,32 @@ impl Api {
             }
             Command::RestoreTask(number) => {
                 daemon.tasks().restore_task(task(number)).await?;
-                None
+                Some(self.trash(daemon).await?)
+            }
+            Command::ListTrash => Some(self.trash(daemon).await?),
+            Command::EmptyTrash => {
+                daemon.tasks().empty_trash(self.id()).await?;
+                Some(Message::Saved)
+            }
+            Command::GetDiff(task_number) => {
+                let request = work_proto::DiffRequest { project_id, task_number };
+                let diff = daemon.work().diff(request).await?.into_inner();
+                Some(Message::Diff(task_number, diff.lines))
+            }
+            Command::ListBranches => Some(self.branches(daemon).await?),
+            Command::DeleteBranch { task, discard } => {
+                let name = format!("watchfire/{task:04}");
+                let request = proto::BranchId { meta, project_id, name, discard };
+                daemon.branches().delete_branch(request).await?;
+                Some(self.branches(daemon).await?)
+            }
+            Command::PruneBranches => {
+                daemon.branches().prune_branches(self.id()).await?;
+                Some(self.branches(daemon).await?)
+            }
+            Command::GetInbox => {
+                let status = daemon.service().get_status(()).await?.into_inner();
+                Some(Message::Inbox(status.active_agents))
             }
             Command::ReorderTasks(task_numbers) => {
                 let request = proto::ReorderTasksRequest { meta, project_id, task_numbers };
@@ -337,10 +376,11 @@ impl Api {
                 let name = format!("watchfire/{number:04}");
                 let request = proto::MergeBranchRequest { meta, project_id, name, ..Default::default() };
                 let branch = daemon.branches().merge_branch(request).await?.into_inner();
-                Some(match branch.problem.as_str() {
+                self.tell(match branch.problem.as_str() {
                     "" => Message::Saved,
                     problem => Message::Failed(problem.to_owned()),
-                })
+                });
+                Some(self.branches(daemon).await?)
             }
             // Of the program itself.
             Command::Quit | Command::Edit(_) | Command::Follow(_) => None,

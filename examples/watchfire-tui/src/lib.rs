@@ -9,6 +9,7 @@ mod api;
 pub mod encode;
 pub mod forms;
 pub mod layout;
+pub mod lists;
 pub mod message;
 pub mod model;
 mod run;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::DiffLine;
 use watchfire_core::terminal::{Line, Snapshot};
 
 /// An event.
@@ -46,6 +47,14 @@ pub enum Message {
     Logs(Vec<proto::Log>),
     /// One log, with its content.
     Log(Box<proto::Log>),
+    /// What a task changes.
+    Diff(i32, Vec<DiffLine>),
+    /// The branches of tasks.
+    Branches(Vec<proto::Branch>),
+    /// The tasks in the trash.
+    Trash(Vec<proto::Task>),
+    /// Everything that waits for the person, of all projects.
+    Inbox(Vec<proto::AgentStatus>),
     /// Something was saved.
     Saved,
     /// A task was created.
@@ -108,6 +117,25 @@ pub enum Command {
     GetLog(String),
     /// `MergeBranch`.
     MergeBranch(i32),
+    /// `Diff`.
+    GetDiff(i32),
+    /// `ListBranches`.
+    ListBranches,
+    /// `DeleteBranch`, also with unmerged work, which is kept under a rescue ref.
+    DeleteBranch {
+        /// The task.
+        task: i32,
+        /// True for unmerged work too.
+        discard: bool,
+    },
+    /// `PruneBranches`.
+    PruneBranches,
+    /// `ListTasks` with what is in the trash.
+    ListTrash,
+    /// `EmptyTrash`.
+    EmptyTrash,
+    /// `GetStatus` of the daemon.
+    GetInbox,
     /// Opens the person's editor with this text.
     Edit(String),
 }

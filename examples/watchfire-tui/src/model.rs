@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::DiffLine;
 use watchfire_core::terminal::{Line, Snapshot};
 
 use crate::forms::{self, TaskForm};
 use crate::layout::Areas;
+use crate::lists::Listed;
 
 /// The connection to the daemon.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -67,11 +69,13 @@ pub enum RightTab {
     Chat,
     /// Logs of sessions.
     Logs,
+    /// What the selected task changes.
+    Diff,
 }
 
 impl RightTab {
     /// All of them, from the left.
-    pub const ALL: [Self; 2] = [Self::Chat, Self::Logs];
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Logs, Self::Diff];
 
     /// Returns its title.
     #[must_use]
@@ -79,6 +83,7 @@ impl RightTab {
         match self {
             Self::Chat => "Chat",
             Self::Logs => "Logs",
+            Self::Diff => "Diff",
         }
     }
 }
@@ -94,6 +99,10 @@ pub enum Overlay {
     Answer(i32, Box<forms::Line>),
     /// A question in the status bar.
     Confirm(Confirm),
+    /// A list, from which the person chooses.
+    List(Box<Listed>),
+    /// All that is known of a task, from this line on.
+    Info(i32, u16),
 }
 
 /// A question that is answered by `y` or `n`.
@@ -105,6 +114,10 @@ pub enum Confirm {
     Quit,
     /// Stop all agents of the project.
     Stop,
+    /// Remove everything in the trash for good.
+    EmptyTrash,
+    /// Delete the branch of a task, though its work is not merged.
+    Discard(i32),
 }
 
 /// Words in the status bar for a while.
@@ -142,6 +155,17 @@ pub struct Logs {
     pub selected: usize,
     /// The open one, and its first line that is shown.
     pub open: Option<(Box<proto::Log>, u16)>,
+}
+
+/// What a task changes, once it was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Diff {
+    /// The task, or 0.
+    pub task: i32,
+    /// Its lines. `None` while they are on their way.
+    pub lines: Option<Vec<DiffLine>>,
+    /// The first that is shown.
+    pub at: usize,
 }
 
 /// The settings tab.
@@ -182,6 +206,8 @@ pub struct Model {
     pub terminal: Terminal,
     /// Logs of sessions.
     pub logs: Logs,
+    /// What the selected task changes.
+    pub diff: Diff,
     /// First line of the definition that is shown.
     pub definition_at: u16,
     /// The settings tab.

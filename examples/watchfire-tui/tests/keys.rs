@@ -5,6 +5,7 @@ mod support;
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use support::{at_work, model, press, screen, show, task, type_in};
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::{Confirm, Focus, LeftTab, Model, Overlay, RightTab};
 use watchfire_tui::update::update;
@@ -27,6 +28,13 @@ fn name(command: &Command) -> &'static str {
         Command::ListLogs => "ListLogs",
         Command::GetLog(_) => "GetLog",
         Command::MergeBranch(_) => "MergeBranch",
+        Command::GetDiff(_) => "Diff",
+        Command::ListBranches => "ListBranches",
+        Command::DeleteBranch { .. } => "DeleteBranch",
+        Command::PruneBranches => "PruneBranches",
+        Command::ListTrash => "ListTasks",
+        Command::EmptyTrash => "EmptyTrash",
+        Command::GetInbox => "GetStatus",
         Command::Follow(_) => "SubscribeScreen",
         Command::Answer { .. } => "Answer",
         Command::Edit(_) => "editor",
@@ -167,6 +175,98 @@ fn the_selected_task_shows_its_agent() {
     assert_eq!(press(&mut model, &["j"]), [Command::Follow("second".to_owned())]);
     // It ends: the newest is shown again.
     assert_eq!(update(&mut model, Message::Status(Box::default())), [Command::Follow(String::new())]);
+}
+
+/// What the selected task changes is shown, and with another task that one's.
+#[test]
+fn the_diff_is_of_the_selected_task() {
+    let mut model = model(100, 30);
+    assert_eq!(press(&mut model, &["D"]), [Command::GetDiff(1)]);
+    assert_eq!(press(&mut model, &["j"]), [Command::GetDiff(4)]);
+    let line = |part: DiffPart, text: &str| DiffLine { part: part.into(), text: text.to_owned() };
+    let file = |name: &str| {
+        let lines = (0..40).map(|n| line(DiffPart::Added, &format!("+{n}")));
+        std::iter::once(line(DiffPart::File, name)).chain(lines).collect::<Vec<_>>()
+    };
+    // The first task's comes late.
+    update(&mut model, Message::Diff(1, file("old")));
+    assert!(model.diff.lines.is_none());
+    update(&mut model, Message::Diff(4, [file("a"), file("b")].concat()));
+    press(&mut model, &["tab", "n"]);
+    assert_eq!(model.diff.at, 41);
+    press(&mut model, &["p", "j"]);
+    assert_eq!(model.diff.at, 1);
+    press(&mut model, &["G", "j"]);
+    assert_eq!(model.diff.at, 82 - 25, "the end stays at the end");
+    assert_eq!(press(&mut model, &["r"]), [Command::GetDiff(4)]);
+    press(&mut model, &["h"]);
+    assert_eq!(model.right, RightTab::Logs);
+}
+
+#[test]
+fn branches_and_the_trash_are_lists() {
+    let mut model = model(100, 30);
+    let branch = |number: i32| proto::Branch {
+        name: format!("watchfire/{number:04}"),
+        task_number: number,
+        ..Default::default()
+    };
+    assert_eq!(press(&mut model, &["b"]), [Command::ListBranches]);
+    assert!(press(&mut model, &["m", "x"]).is_empty(), "nothing is there yet");
+    update(&mut model, Message::Branches(vec![branch(3), branch(6), branch(0)]));
+    assert_eq!(press(&mut model, &["j", "m"]), [Command::MergeBranch(6)]);
+    assert_eq!(press(&mut model, &["x"]), [Command::DeleteBranch { task: 6, discard: false }]);
+    assert!(press(&mut model, &["j", "m", "x", "X"]).is_empty(), "it is no task's");
+    assert_eq!(press(&mut model, &["P"]), [Command::PruneBranches]);
+    assert_eq!(press(&mut model, &["k", "X", "y"]), [Command::DeleteBranch { task: 6, discard: true }]);
+    assert!(model.overlay.is_none());
+
+    assert_eq!(press(&mut model, &["T"]), [Command::ListTrash]);
+    let deleted = proto::Task { deleted_at: "2026-02-03T12:00:00Z".to_owned(), ..task(9, "Old", "draft") };
+    update(&mut model, Message::Trash(vec![task(1, "Kept", "draft"), deleted]));
+    assert_eq!(press(&mut model, &["enter"]), [Command::RestoreTask(9)]);
+    assert_eq!(press(&mut model, &["E", "y"]), [Command::EmptyTrash]);
+}
+
+#[test]
+fn what_waits_is_listed_oldest_first() {
+    let mut model = model(100, 30);
+    assert_eq!(press(&mut model, &["I"]), [Command::GetInbox]);
+    let agent = |number: i32, started: &str, state: &str| proto::AgentStatus {
+        task_number: number,
+        started_at: started.to_owned(),
+        state: state.to_owned(),
+        ..Default::default()
+    };
+    let asks =
+        proto::AgentStatus { questions: vec!["Which?".to_owned()], ..agent(4, "2026-02-03", "asking") };
+    update(
+        &mut model,
+        Message::Inbox(vec![asks, agent(7, "2026-02-01", "running"), agent(2, "2026-02-02", "held")]),
+    );
+    let Some(Overlay::List(list)) = &model.overlay else { panic!("a list") };
+    let rows: Vec<_> = list.rows.iter().flatten().map(|row| row.task).collect();
+    assert_eq!(rows, [2, 4]);
+    press(&mut model, &["j", "enter"]);
+    assert_eq!((model.selected, model.overlay.is_none()), (4, true));
+}
+
+/// Every action can be found by its words, and does what its key does.
+#[test]
+fn actions_are_found_by_their_words() {
+    let mut model = model(100, 30);
+    press(&mut model, &[":"]);
+    type_in(&mut model, "start all");
+    assert_eq!(press(&mut model, &["enter"]), [Command::StartAgent { mode: "start-all", task: 0 }]);
+    press(&mut model, &[":"]);
+    type_in(&mut model, "nothing like it");
+    assert!(press(&mut model, &["enter"]).is_empty());
+    press(&mut model, &["esc", ":"]);
+    type_in(&mut model, "all about");
+    press(&mut model, &["enter"]);
+    assert!(matches!(model.overlay, Some(Overlay::Info(1, 0))));
+    press(&mut model, &["j", "k", "esc"]);
+    assert!(model.overlay.is_none());
 }
 
 #[test]

@@ -10,8 +10,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
-use support::{at_work, model, press, screen, show};
+use support::{at_work, model, press, screen, show, task};
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_tui::message::Message;
 use watchfire_tui::model::Model;
 use watchfire_tui::update::update;
@@ -176,6 +177,67 @@ fn every_other_screen() {
                 let status =
                     proto::AgentStatus { wildfire_phase: "refine".to_owned(), ..at_work(4, "wildfire") };
                 update(model, Message::Status(Box::new(status)));
+            }),
+        ),
+        (
+            "diff",
+            Box::new(|model| {
+                press(model, &["D"]);
+                let lines = [
+                    (DiffPart::File, "modified src/login.rs (+2 -1)"),
+                    (DiffPart::Hunk, "@@ -1,3 +1,4 @@"),
+                    (DiffPart::Unspecified, " fn login() {"),
+                    (DiffPart::Deleted, "-\ttodo!()"),
+                    (DiffPart::Added, "+\tlet user = ask();"),
+                    (DiffPart::Added, "+\tuser.check()\x1b[2J"),
+                    (DiffPart::Note, "… and 3 more files"),
+                ];
+                let lines = lines.map(|(part, text)| DiffLine { part: part.into(), text: text.to_owned() });
+                let number = model.selected;
+                update(model, Message::Diff(number, lines.into()));
+            }),
+        ),
+        (
+            "branches",
+            Box::new(|model| {
+                press(model, &["b"]);
+                let branch = |number: i32, status: &str| proto::Branch {
+                    name: format!("watchfire/{number:04}"),
+                    task_number: number,
+                    status: status.to_owned(),
+                    target: "main".to_owned(),
+                    ahead: 2,
+                    subject: "Create the schema".to_owned(),
+                    ..Default::default()
+                };
+                update(model, Message::Branches(vec![branch(3, "merged"), branch(6, "unmerged")]));
+                press(model, &["j"]);
+            }),
+        ),
+        ("trash", Box::new(|model| drop((press(model, &["T"]), update(model, Message::Trash(Vec::new())))))),
+        ("palette", Box::new(|model| drop(press(model, &[":", "t", "a", "s", "k"])))),
+        (
+            "inbox",
+            Box::new(|model| {
+                press(model, &["I"]);
+                let mut agent = at_work(2, "task");
+                (agent.project_name, agent.task_title) =
+                    ("shop".to_owned(), "Implement login flow".to_owned());
+                agent.questions = vec!["Which port?".to_owned()];
+                update(model, Message::Inbox(vec![agent]));
+            }),
+        ),
+        (
+            "info",
+            Box::new(|model| {
+                let mut task = task(6, "Fix bug in auth", "done");
+                task.success = Some(false);
+                task.detail = "the tests fail".to_owned();
+                task.failure_reason = "Two tests fail:\n  login\n  logout".to_owned();
+                task.depends_on = vec![3];
+                task.labels = vec!["auth".to_owned(), "bug".to_owned()];
+                update(model, Message::Tasks(vec![task]));
+                press(model, &["i"]);
             }),
         ),
         (

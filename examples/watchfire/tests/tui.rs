@@ -252,6 +252,46 @@ fn each_task_shows_its_own_agent() {
     shown.leave();
 }
 
+/// What a task changes, its branch and the trash are seen and changed in place.
+#[test]
+fn work_is_looked_at_and_merged() {
+    let home = Home::new();
+    let root = home.shop();
+    home.0.run(&root, ["init", "--yes"]).good();
+    for key in ["auto_merge", "auto_delete_branch"] {
+        home.0.run(&root, ["settings", key, "false"]).good();
+    }
+    home.0.task(&root, "One", "write new.txt hello\ncommit new\ndone");
+    home.0.task(&root, "Two", "fail no way");
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("Ready (2)");
+    shown.keys("s");
+    shown.wait("Done (1)");
+    shown.keys("GD");
+    shown.wait("added new.txt (+1 -0)");
+    shown.wait("+hello");
+    shown.keys("b");
+    shown.wait("watchfire/0001  unmerged");
+    shown.keys("m");
+    shown.wait("watchfire/0001  merged");
+    shown.keys("x");
+    shown.wait("Nothing here.");
+    shown.keys("q");
+    // The first task is the one that is left to do.
+    shown.keys("gxy");
+    until("it is gone", || !shown.text().contains("#0002 Two"));
+    shown.keys("T");
+    shown.wait("#0002 Two");
+    shown.keys("\r");
+    shown.wait("Nothing here.");
+    shown.keys("\x1b");
+    shown.wait("Ready (1)");
+    shown.keys(":all about\r");
+    shown.wait("Prompt");
+    shown.keys("q");
+    shown.leave();
+}
+
 /// Settings are saved at once, and the definition by the person's editor, which has the terminal for itself.
 #[test]
 fn settings_and_definition_are_changed() {

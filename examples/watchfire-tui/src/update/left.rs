@@ -3,10 +3,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use watchfire_client::daemon_proto as proto;
 
-use super::{flash, show_left};
+use super::{flash, show_left, show_right};
 use crate::forms::{Line, TaskForm};
+use crate::lists::{self, Kind};
 use crate::message::Command;
-use crate::model::{Confirm, LeftTab, Model, Overlay};
+use crate::model::{Confirm, LeftTab, Model, Overlay, RightTab};
 use crate::tasks;
 
 /// The fields of the settings tab.
@@ -35,6 +36,7 @@ pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
             model.overlay = Some(Overlay::Help);
             return Vec::new();
         }
+        KeyCode::Char(':') => return lists::open(model, Kind::Palette),
         KeyCode::Char(digit @ '1'..='3') => {
             let tab = usize::from(digit as u8 - b'1');
             show_left(model, LeftTab::ALL[tab]);
@@ -79,6 +81,10 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
             Some(agent) => model.overlay = Some(Overlay::Answer(agent.task_number, Box::new(Line::new("")))),
             None => flash(model, "nobody asks", false),
         },
+        KeyCode::Char('b') => return lists::open(model, Kind::Branches),
+        KeyCode::Char('T') => return lists::open(model, Kind::Trash),
+        KeyCode::Char('I') => return lists::open(model, Kind::Inbox),
+        KeyCode::Char('D') => return show_right(model, RightTab::Diff),
         KeyCode::Char('X') if model.is_busy() => model.overlay = Some(Overlay::Confirm(Confirm::Stop)),
         KeyCode::Char('X') => flash(model, "nothing runs", false),
         code => return of_task(model, code),
@@ -93,6 +99,10 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
     match code {
         KeyCode::Char('e') | KeyCode::Enter => {
             model.overlay = Some(Overlay::Task(Box::new(TaskForm::edit(task))));
+            Vec::new()
+        }
+        KeyCode::Char('i') => {
+            model.overlay = Some(Overlay::Info(number, 0));
             Vec::new()
         }
         KeyCode::Char('s') if task.status == "done" => {

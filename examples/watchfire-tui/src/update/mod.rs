@@ -11,8 +11,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use watchfire_client::daemon_proto as proto;
 
 use crate::message::{Command, Message};
-use crate::model::{Confirm, Connection, Flash, Focus, LeftTab, Model, Overlay, RightTab};
-use crate::{encode, tasks};
+use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab};
+use crate::{encode, lists, tasks};
 
 /// Time that words stay in the status bar.
 const FLASH: u64 = 3_000;
@@ -36,6 +36,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         }
     };
     commands.extend(follow(model));
+    commands.extend(diff(model));
     commands.extend(fit(model));
     commands
 }
@@ -49,6 +50,15 @@ fn follow(model: &mut Model) -> Option<Command> {
     }
     model.followed.clone_from(&wanted);
     Some(Command::Follow(wanted))
+}
+
+/// Asks for what the selected task changes, while that is shown.
+fn diff(model: &mut Model) -> Option<Command> {
+    if model.right != RightTab::Diff || model.selected == 0 || model.diff.task == model.selected {
+        return None;
+    }
+    model.diff = Diff { task: model.selected, ..Diff::default() };
+    Some(Command::GetDiff(model.selected))
 }
 
 /// Takes in news of the daemon, the terminal and the clock.
@@ -85,6 +95,12 @@ fn learn(model: &mut Model, message: Message) {
             model.logs.selected = model.logs.selected.min(list.len().saturating_sub(1));
             model.logs.list = Some(list);
         }
+        Message::Diff(task, lines) if task == model.diff.task => model.diff.lines = Some(lines),
+        // Another task is selected meanwhile.
+        Message::Diff(..) => {}
+        Message::Branches(branches) => lists::fill(model, lists::of_branches(&branches)),
+        Message::Trash(tasks) => lists::fill(model, lists::of_trash(&tasks)),
+        Message::Inbox(agents) => lists::fill(model, lists::of_agents(&agents)),
         Message::Log(log) => model.logs.open = Some((log, 0)),
         Message::Saved => flash(model, "Saved", false),
         Message::Created(number) => {
@@ -164,6 +180,10 @@ fn paste(model: &mut Model, text: &str) -> Vec<Command> {
             form.paste(text);
             return Vec::new();
         }
+        Some(Overlay::List(list)) => {
+            list.typed(&text.replace(['\n', '\r'], " "));
+            return Vec::new();
+        }
         Some(Overlay::Answer(_, line)) => {
             line.0.insert_str(text.replace(['\n', '\r'], " "));
             return Vec::new();
@@ -201,6 +221,11 @@ pub(crate) fn show_right(model: &mut Model, tab: RightTab) -> Vec<Command> {
     match tab {
         RightTab::Chat => Vec::new(),
         RightTab::Logs => vec![Command::ListLogs],
+        RightTab::Diff => {
+            // Asked for anew: the agent goes on.
+            model.diff.task = 0;
+            Vec::new()
+        }
     }
 }
 

@@ -29,7 +29,10 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
         return Vec::new();
     }
     // An overlay has everything; only its own keys end it.
-    if matches!(model.overlay, Some(Overlay::Task(_) | Overlay::Answer(..) | Overlay::Help)) {
+    if matches!(
+        model.overlay,
+        Some(Overlay::Task(_) | Overlay::Answer(..) | Overlay::Help | Overlay::List(_) | Overlay::Info(..))
+    ) {
         return Vec::new();
     }
     let is_left = areas.left.contains(at);
@@ -102,6 +105,10 @@ fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
             }
             _ => {}
         }
+        return Vec::new();
+    }
+    if model.right == RightTab::Diff {
+        by.into_iter().for_each(|by| right::walk(model, isize::try_from(-by).unwrap_or(0)));
         return Vec::new();
     }
     let Some(screen) = model.terminal.snapshot.clone() else { return Vec::new() };

@@ -2,9 +2,11 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::show_left;
 use crate::forms::TaskForm;
+use crate::lists::{Chosen, Listed};
 use crate::message::Command;
-use crate::model::{Confirm, Model, Overlay};
+use crate::model::{Confirm, Focus, LeftTab, Model, Overlay};
 
 pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<Command> {
     match overlay {
@@ -23,6 +25,21 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
             }
         },
         Overlay::Task(form) => task(model, form, event),
+        Overlay::List(list) => list_key(model, list, event),
+        Overlay::Info(number, at) => {
+            let at = match event.code {
+                KeyCode::Char('j') | KeyCode::Down => at.saturating_add(1),
+                KeyCode::Char('k') | KeyCode::Up => at.saturating_sub(1),
+                KeyCode::PageDown | KeyCode::Char(' ') => at.saturating_add(10),
+                KeyCode::PageUp => at.saturating_sub(10),
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | 'i') => return Vec::new(),
+                _ => at,
+            };
+            // No further than its last line.
+            let last = crate::view::info_lines(model, number).len().saturating_sub(1);
+            model.overlay = Some(Overlay::Info(number, at.min(u16::try_from(last).unwrap_or(u16::MAX))));
+            Vec::new()
+        }
         Overlay::Answer(task, mut line) => {
             match event.code {
                 KeyCode::Esc => {}
@@ -44,7 +61,30 @@ fn confirmed(asked: Confirm) -> Command {
         Confirm::Delete(number) => Command::DeleteTask(number),
         Confirm::Quit => Command::Quit,
         Confirm::Stop => Command::StopAgent,
+        Confirm::EmptyTrash => Command::EmptyTrash,
+        Confirm::Discard(task) => Command::DeleteBranch { task, discard: true },
     }
+}
+
+fn list_key(model: &mut Model, mut list: Box<Listed>, event: KeyEvent) -> Vec<Command> {
+    match list.key(event) {
+        Chosen::Nothing => model.overlay = Some(Overlay::List(list)),
+        Chosen::Closed => {}
+        Chosen::Key(key) => {
+            // As if it had been pressed where it counts.
+            model.focus = Focus::Left;
+            show_left(model, LeftTab::Tasks);
+            return super::left::key(model, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+        }
+        Chosen::Task(number) => model.selected = number,
+        Chosen::Ask(asked) => model.overlay = Some(Overlay::Confirm(asked)),
+        Chosen::Call(command) => {
+            // What it changes is shown in the list.
+            model.overlay = Some(Overlay::List(list));
+            return vec![command];
+        }
+    }
+    Vec::new()
 }
 
 fn task(model: &mut Model, mut form: Box<TaskForm>, event: KeyEvent) -> Vec<Command> {

@@ -1,6 +1,7 @@
-//! Keys of the right panel: the agent's terminal, and logs.
+//! Keys of the right panel: the agent's terminal, logs, and what a task changes.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_core::terminal::Modes;
 
 use super::show_right;
@@ -12,6 +13,7 @@ pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     match model.right {
         RightTab::Chat => terminal(model, event),
         RightTab::Logs => logs(model, event.code),
+        RightTab::Diff => diff(model, event.code),
     }
 }
 
@@ -92,6 +94,7 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
     let at = model.logs.selected;
     match code {
         KeyCode::Char('h') | KeyCode::Left => return show_right(model, RightTab::Chat),
+        KeyCode::Char('l') | KeyCode::Right => return show_right(model, RightTab::Diff),
         KeyCode::Char('j') | KeyCode::Down => model.logs.selected = (at + 1).min(last),
         KeyCode::Char('k') | KeyCode::Up => model.logs.selected = at.saturating_sub(1),
         KeyCode::PageDown => model.logs.selected = (at + usize::from(page)).min(last),
@@ -103,4 +106,42 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
         _ => {}
     }
     Vec::new()
+}
+
+fn diff(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let page = usize::from(model.areas().terminal.height);
+    match code {
+        KeyCode::Char('h') | KeyCode::Left => return show_right(model, RightTab::Logs),
+        KeyCode::Char('r') => return show_right(model, RightTab::Diff),
+        KeyCode::Char('j') | KeyCode::Down => walk(model, 1),
+        KeyCode::Char('k') | KeyCode::Up => walk(model, -1),
+        KeyCode::PageDown | KeyCode::Char(' ') => walk(model, page.cast_signed()),
+        KeyCode::PageUp => walk(model, -page.cast_signed()),
+        KeyCode::Home | KeyCode::Char('g') => model.diff.at = 0,
+        KeyCode::End | KeyCode::Char('G') => walk(model, isize::MAX),
+        // From file to file.
+        KeyCode::Char('n') => to_file(model, true),
+        KeyCode::Char('p' | 'N') => to_file(model, false),
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Moves the diff by so many lines. Its end stays at the end of the panel.
+pub(super) fn walk(model: &mut Model, by: isize) {
+    let height = usize::from(model.areas().terminal.height.saturating_sub(1));
+    let count = model.diff.lines.as_ref().map_or(0, Vec::len);
+    model.diff.at = model.diff.at.saturating_add_signed(by).min(count.saturating_sub(height));
+}
+
+fn to_file(model: &mut Model, forward: bool) {
+    let Some(lines) = &model.diff.lines else { return };
+    let is_file = |(at, line): (usize, &DiffLine)| (line.part() == DiffPart::File).then_some(at);
+    let files = lines.iter().enumerate().filter_map(is_file);
+    let at = model.diff.at;
+    let next = match forward {
+        true => files.clone().find(|file| *file > at),
+        false => files.clone().rev().find(|file| *file < at),
+    };
+    model.diff.at = next.unwrap_or(at);
 }

@@ -12,13 +12,15 @@ use super::clean;
 use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab};
 use crate::theme::{Look, of_project, style};
 
-/// Longest name of a project that is shown.
+/// Longest name of a project that is shown, and columns of all else in the first row.
 const NAME: usize = 24;
+const ELSE: u16 = 68;
 
 fn name(model: &Model) -> String {
     let name = clean(&model.project.name);
-    match name.chars().count() > NAME {
-        true => name.chars().take(NAME - 1).chain(['…']).collect(),
+    let most = usize::from(model.size.0.saturating_sub(ELSE)).clamp(8, NAME);
+    match name.chars().count() > most {
+        true => name.chars().take(most - 1).chain(['…']).collect(),
         false => name,
     }
 }
@@ -125,6 +127,12 @@ fn told(model: &Model) -> (String, Style) {
         let words = match asked {
             Confirm::Delete(number) => format!("Delete task #{number:04}? (y/n)"),
             Confirm::Quit => "Agent running. Quit? It goes on without this program. (y/n)".to_owned(),
+            Confirm::EmptyTrash => "Remove everything in the trash for good? (y/n)".to_owned(),
+            Confirm::Discard(number) => {
+                format!(
+                    "Delete the branch of #{number:04} with its unmerged work? A rescue ref keeps it. (y/n)"
+                )
+            }
             Confirm::Stop => "Stop all agents of this project? Their work is kept. (y/n)".to_owned(),
         };
         return (words, style(model, Look::Alert));
@@ -144,10 +152,15 @@ fn told(model: &Model) -> (String, Style) {
     }
     let keys = match (&model.overlay, model.focus, model.left, model.right) {
         (Some(Overlay::Task(_)), ..) => "Ctrl+s save  Esc cancel",
+        (Some(Overlay::List(list)), ..) => list.words().1,
+        (Some(Overlay::Info(..)), ..) => "j/k scroll  Esc close",
         (Some(_), ..) => "Esc close",
         (_, Focus::Right, _, RightTab::Chat) => "Ctrl+q quit  Ctrl+h help  Tab switch  (input goes to agent)",
         (_, Focus::Right, _, RightTab::Logs) => {
             "Ctrl+q quit  Ctrl+h help  Tab switch  j/k move  Enter read  Esc back"
+        }
+        (_, Focus::Right, _, RightTab::Diff) => {
+            "Ctrl+q quit  Tab switch  j/k scroll  n/p file  r again  h logs"
         }
         (_, _, LeftTab::Tasks, _) => {
             "Ctrl+q quit  Ctrl+h help  Tab switch  a add  e edit  s start  r ready  d done  x delete"

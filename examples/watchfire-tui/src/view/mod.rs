@@ -13,6 +13,7 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, BorderType, Paragraph};
 
 pub(crate) use bars::{left_tabs, right_tabs};
+pub(crate) use overlay::info_lines;
 pub(crate) use right::first_log;
 
 use crate::layout::{Areas, SMALLEST};
@@ -45,6 +46,8 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
     match &model.overlay {
         Some(Overlay::Help) => overlay::help(model, frame),
         Some(Overlay::Task(form)) => overlay::task(model, form, frame),
+        Some(Overlay::List(list)) => overlay::list(model, list, frame),
+        Some(Overlay::Info(number, at)) => overlay::info(model, *number, *at, frame),
         // Those are in the status bar.
         Some(Overlay::Confirm(_) | Overlay::Answer(..)) | None => {}
     }

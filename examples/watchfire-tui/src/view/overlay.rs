@@ -4,45 +4,44 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
+use ratatui::widgets::{Block, BorderType, Clear, Paragraph, Wrap};
 use ratatui_textarea::TextArea;
 
+use super::clean;
 use crate::forms::{Field, TaskForm};
+use crate::lists::{Kind, Listed};
 use crate::model::Model;
 use crate::theme::{Look, style};
 
-/// Every key, by where it counts.
+/// Every key, by where it counts. All of it fits into the smallest terminal.
 const KEYS: [(&str, &[(&str, &str)]); 5] = [
     (
         "Everywhere",
         &[
             ("Ctrl+q", "quit; agents go on"),
-            ("Ctrl+h", "this help"),
+            ("Ctrl+h  ?", "this help"),
             ("Tab", "the other panel"),
             ("mouse", "click tabs and rows, drag the divider, scroll"),
         ],
     ),
-    (
-        "Left panel",
-        &[("1 2 3  h l", "tabs"), ("j k", "up and down"), ("?", "this help"), ("g G", "first and last task")],
-    ),
+    ("Left panel", &[("1 2 3  h l", "tabs"), ("j k  g G", "up and down; first and last task")]),
     (
         "Tasks",
         &[
             ("a  e  x", "add, edit, delete"),
             ("s", "start; S all, W wildfire, c chat"),
-            ("r  t  d", "ready, draft, done"),
-            ("J K", "move down and up"),
-            ("m", "merge its branch"),
-            ("/", "show only those with a text"),
+            ("r t d  J K", "ready, draft, done; move down and up"),
+            ("i  D  m", "all about it; what it changes; merge its branch"),
+            ("b  T  I", "branches; trash; what waits in all projects"),
+            ("/  :", "show only those with a text; every action"),
             ("A  R  X", "answer; resume after a limit; stop all"),
         ],
     ),
+    ("Terminal", &[("PgUp PgDn", "scroll back; Alt+z the whole screen")]),
     (
-        "Terminal",
-        &[("PgUp PgDn", "scroll back"), ("Alt+z", "the whole screen"), ("all else", "goes to the agent")],
+        "Logs, diff",
+        &[("Enter  Esc", "read a log, and back"), ("n p  r", "next and last file of a diff; read it again")],
     ),
-    ("Logs", &[("Enter", "read"), ("Esc", "back to the list")]),
 ];
 
 fn place(model: &Model, width: u16, height: u16) -> Rect {
@@ -70,6 +69,104 @@ pub(super) fn help(model: &Model, frame: &mut Frame<'_>) {
     let at = place(model, 64, height);
     frame.render_widget(Clear, at);
     frame.render_widget(Paragraph::new(lines).block(frame_of(model, "Keys")), at);
+}
+
+pub(super) fn list(model: &Model, list: &Listed, frame: &mut Frame<'_>) {
+    let (title, _) = list.words();
+    let shown = list.shown();
+    let wanted = u16::try_from(list.rows.as_ref().map_or(1, Vec::len)).unwrap_or(u16::MAX).max(1);
+    let looks = u16::from(list.kind == Kind::Palette);
+    let (cols, rows) = model.size;
+    let height = wanted.saturating_add(2 + looks).min(rows.saturating_sub(4));
+    let at = place(model, cols.saturating_sub(8).min(100), height);
+    frame.render_widget(Clear, at);
+    frame.render_widget(frame_of(model, title), at);
+    let within = Rect::new(at.x + 2, at.y + 1, at.width.saturating_sub(4), at.height.saturating_sub(2));
+    if looks > 0 {
+        let line = format!("> {}▏", clean(&list.wanted));
+        frame.render_widget(Span::raw(line), Rect { height: 1, ..within });
+    }
+    let within = Rect { y: within.y + looks, height: within.height.saturating_sub(looks), ..within };
+    if shown.is_empty() {
+        let words = match (&list.rows, list.kind) {
+            (None, _) => "Reading...",
+            (_, Kind::Inbox) => "Nothing waits for you.",
+            (_, Kind::Palette) => "No such action.",
+            _ => "Nothing here.",
+        };
+        return frame.render_widget(Span::styled(words, style(model, Look::Dim)), within);
+    }
+    let first = (list.selected + 1).saturating_sub(usize::from(within.height));
+    for (n, (row, item)) in (within.y..within.bottom()).zip(shown.into_iter().skip(first)).enumerate() {
+        let look = match first + n == list.selected {
+            true => style(model, Look::Selected),
+            false => Style::default(),
+        };
+        let key = item.key.map(|key| format!("{key}  ")).unwrap_or_default();
+        let line = Paragraph::new(format!("{key}{}", clean(&item.text))).style(look);
+        frame.render_widget(line, Rect::new(within.x, row, within.width, 1));
+    }
+}
+
+/// Returns all that is known of a task.
+pub(crate) fn info_lines(model: &Model, number: i32) -> Vec<Line<'static>> {
+    let Some(task) = model.task(number) else { return Vec::new() };
+    let mut lines = Vec::new();
+    let mut fact = |name: &str, value: String| {
+        if !value.trim().is_empty() {
+            lines.push(Line::from(format!("{name:<12}{}", clean(&value))));
+        }
+    };
+    let success = match task.success {
+        Some(true) => ", with success",
+        Some(false) => ", without success",
+        None => "",
+    };
+    fact("Status", format!("{}{success}", task.status));
+    let detail = if task.detail.is_empty() { String::new() } else { format!(": {}", task.detail) };
+    fact("State", format!("{}{detail}", task.state));
+    if let Some(agent) = model.agent_of(number) {
+        fact("Runs as", format!("{} ({}), since {}", agent.alias, agent.agent, time(&agent.started_at)));
+        agent.questions.iter().for_each(|question| fact("Asks", question.clone()));
+    }
+    fact("Agent", task.agent.clone());
+    let after: Vec<_> = task.depends_on.iter().map(|number| format!("#{number:04}")).collect();
+    fact("After", after.join(" "));
+    fact("Labels", task.labels.join(", "));
+    fact("Sessions", if task.agent_sessions > 0 { task.agent_sessions.to_string() } else { String::new() });
+    fact("Created", time(&task.created_at));
+    fact("Started", time(&task.started_at));
+    fact("Completed", time(&task.completed_at));
+    let texts = [
+        ("Why it failed", &task.failure_reason),
+        ("Why it is not merged", &task.merge_failure_reason),
+        ("Prompt", &task.prompt),
+        ("Acceptance criteria", &task.acceptance_criteria),
+    ];
+    for (heading, text) in texts.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
+        lines.push(Line::default());
+        lines.push(Line::from(Span::styled(heading, style(model, Look::Strong))));
+        lines.extend(text.lines().map(|line| Line::from(clean(line))));
+    }
+    lines
+}
+
+/// Returns an RFC 3339 time without its seconds.
+fn time(text: &str) -> String {
+    text.get(..16).unwrap_or(text).replace('T', " ")
+}
+
+pub(super) fn info(model: &Model, number: i32, at: u16, frame: &mut Frame<'_>) {
+    let title = model.task(number).map_or_else(String::new, |task| clean(&task.title));
+    let lines = info_lines(model, number);
+    let (cols, rows) = model.size;
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(rows.saturating_sub(4));
+    let area = place(model, cols.saturating_sub(8).min(100), height);
+    frame.render_widget(Clear, area);
+    frame.render_widget(frame_of(model, &format!("#{number:04} {title}")), area);
+    let within =
+        Rect::new(area.x + 2, area.y + 1, area.width.saturating_sub(4), area.height.saturating_sub(2));
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((at, 0)), within);
 }
 
 pub(super) fn task(model: &Model, form: &TaskForm, frame: &mut Frame<'_>) {

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::DiffPart;
 use watchfire_term::plain;
 
 use super::{clean, middle, screen};
@@ -20,6 +21,7 @@ pub(super) fn view(model: &Model, frame: &mut Frame<'_>, areas: &Areas) {
     match model.right {
         RightTab::Chat => terminal(model, frame, areas.terminal),
         RightTab::Logs => logs(model, frame, areas.terminal),
+        RightTab::Diff => diff(model, frame, areas.terminal),
     }
 }
 
@@ -148,6 +150,27 @@ fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             Span::styled(status, style(model, of_status)),
         ]);
         frame.render_widget(Paragraph::new(line).style(look), Rect::new(area.x, row, area.width, 1));
+    }
+}
+
+fn diff(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let Some(task) = model.task(model.diff.task) else { return middle(frame, area, "No task is selected.") };
+    let title = format!("#{:04} {}", task.task_number, clean(&task.title));
+    let title = Line::from(Span::styled(title, style(model, Look::Strong)));
+    frame.render_widget(Paragraph::new(title), Rect::new(area.x, area.y, area.width, 1));
+    let body = Rect::new(area.x, area.y + 1, area.width, area.height.saturating_sub(1));
+    let Some(lines) = &model.diff.lines else { return middle(frame, body, "Reading what it changes...") };
+    for (row, line) in (body.y..body.bottom()).zip(lines.iter().skip(model.diff.at)) {
+        let look = match line.part() {
+            DiffPart::File => style(model, Look::Focused),
+            DiffPart::Hunk => style(model, Look::Ready),
+            DiffPart::Added => style(model, Look::Good),
+            DiffPart::Deleted => style(model, Look::Bad),
+            DiffPart::Note => style(model, Look::Dim),
+            DiffPart::Unspecified => Style::default(),
+        };
+        let place = Rect::new(body.x, row, body.width, 1);
+        frame.render_widget(Span::styled(clean(&line.text.replace('\t', "    ")), look), place);
     }
 }
 

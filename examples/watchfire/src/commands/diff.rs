@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::TaskNumber;
-use watchfire_git::diff::{Diff, DiffRequest, FileChange, FileDiff, LineKind};
+use watchfire_git::diff::{Diff, DiffRequest, Part};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use crate::context::Context;
@@ -56,63 +56,19 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
 }
 
 fn text(out: Out, diff: &Diff, stat: bool) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for file in &diff.files {
-        lines.push(out.style.bold(&head(file)));
-        if !stat {
-            body(out, file, &mut lines);
-        }
-    }
-    let more = diff.total_files - diff.files.len();
-    if more > 0 {
-        lines.push(out.style.dim(&format!("… and {more} more files")));
-    }
-    if diff.total_files == 0 {
-        lines.push("nothing is changed".to_owned());
-    }
-    lines.push(String::new());
-    lines.join("\n")
-}
-
-/// Returns the heading of a file, such as `modified a.txt (+1 -2)`.
-fn head(file: &FileDiff) -> String {
-    let word = match file.change {
-        FileChange::Added => "added",
-        FileChange::Deleted => "deleted",
-        FileChange::Renamed => "renamed",
-        FileChange::TypeChanged => "changed its type:",
-        _ => "modified",
+    let shown = diff.lines().into_iter().filter(|(part, _)| !stat || matches!(part, Part::File | Part::Note));
+    let line = |(part, content): (Part, String)| {
+        // The escape sequences of a file must not reach the terminal.
+        let content = text::line(&content);
+        let painted = match part {
+            Part::File => out.style.bold(&content),
+            Part::Hunk => out.style.cyan(&content),
+            Part::Added => out.style.green(&content),
+            Part::Deleted => out.style.red(&content),
+            Part::Note => out.style.dim(&content),
+            _ => content,
+        };
+        format!("{painted}\n")
     };
-    let from = file.old_path.as_ref().map(|old| format!("{old} to ")).unwrap_or_default();
-    let mode = match (&file.old_mode, &file.new_mode) {
-        (Some(old), Some(new)) if old != new => format!(", mode {old} to {new}"),
-        _ => String::new(),
-    };
-    let size = match file.binary {
-        true => "binary".to_owned(),
-        false => format!("+{} -{}", file.additions, file.deletions),
-    };
-    let mark = if file.runs_by_itself { ", run by tools on their own" } else { "" };
-    // Paths come from the agent and may hold control characters.
-    text::line(&format!("{word} {from}{} ({size}{mode}){mark}", file.path))
-}
-
-fn body(out: Out, file: &FileDiff, lines: &mut Vec<String>) {
-    for hunk in &file.hunks {
-        let range =
-            format!("@@ -{},{} +{},{} @@", hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines);
-        lines.push(out.style.cyan(&range));
-        for line in &hunk.lines {
-            // The escape sequences of a file must not reach the terminal.
-            let content = text::line(&line.text);
-            lines.push(match line.kind {
-                LineKind::Added => out.style.green(&format!("+{content}")),
-                LineKind::Deleted => out.style.red(&format!("-{content}")),
-                _ => format!(" {content}"),
-            });
-        }
-    }
-    if file.truncated {
-        lines.push(out.style.dim("… the rest of this file is left out"));
-    }
+    shown.map(line).collect()
 }

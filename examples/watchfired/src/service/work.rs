@@ -14,6 +14,8 @@ use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen};
 use watchfire_core::schedule::{Accept, Ending, LifeId, LifeState, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
+use watchfire_git::diff::{DiffRequest, Part};
+use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::agents::variables;
 use super::answer;
@@ -23,6 +25,9 @@ use crate::Daemon;
 
 /// Pause between two looks at what agents do.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Largest number of lines of a diff.
+const DIFF: usize = 20_000;
 
 type Changes = Out<proto::FollowResponse>;
 type Answer<T> = std::result::Result<Response<T>, Status>;
@@ -162,6 +167,28 @@ impl Daemon {
         Ok(proto::RemoveBranchResponse { removed, outcome })
     }
 
+    async fn diff_of(&self, request: proto::DiffRequest) -> Result<proto::DiffResponse> {
+        let project = self.project(&request.project_id).await?;
+        let task = number(request.task_number)?;
+        let workspace = GitWorkspace::open(project.root(), GitOptions::default())?;
+        let mut lines = workspace.diff(&DiffRequest::new(task)).await?.lines();
+        let more = lines.len().saturating_sub(DIFF);
+        lines.truncate(DIFF);
+        lines.extend((more > 0).then(|| (Part::Note, format!("… and {more} more lines"))));
+        let told = |(part, text)| {
+            let part = match part {
+                Part::File => proto::DiffPart::File,
+                Part::Hunk => proto::DiffPart::Hunk,
+                Part::Added => proto::DiffPart::Added,
+                Part::Deleted => proto::DiffPart::Deleted,
+                Part::Note => proto::DiffPart::Note,
+                _ => proto::DiffPart::Unspecified,
+            };
+            proto::DiffLine { part: part.into(), text }
+        };
+        Ok(proto::DiffResponse { lines: lines.into_iter().map(told).collect() })
+    }
+
     async fn prune_of(&self, project: &str) -> Result<proto::PruneResponse> {
         let pruned = self.project(project).await?.prune().await?;
         Ok(proto::PruneResponse { removed: pruned.removed, kept: pruned.kept })
@@ -250,6 +277,10 @@ impl WorkService for Daemon {
         request: Request<proto::RemoveBranchRequest>,
     ) -> Answer<proto::RemoveBranchResponse> {
         answer(self.remove_of(request.into_inner()).await)
+    }
+
+    async fn diff(&self, request: Request<proto::DiffRequest>) -> Answer<proto::DiffResponse> {
+        answer(self.diff_of(request.into_inner()).await)
     }
 
     async fn prune(&self, request: Request<proto::PruneRequest>) -> Answer<proto::PruneResponse> {

@@ -1,0 +1,230 @@
+//! Lists from which the person chooses: branches, the trash, what waits in all projects, and all actions.
+
+use crossterm::event::{KeyCode, KeyEvent};
+use watchfire_client::daemon_proto as proto;
+
+use crate::message::Command;
+use crate::model::{Confirm, Model, Overlay};
+
+/// Which list it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// The branches of tasks.
+    Branches,
+    /// The tasks in the trash.
+    Trash,
+    /// What waits for the person, in all projects.
+    Inbox,
+    /// Every action with its key.
+    Palette,
+}
+
+/// A row of a list.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Row {
+    /// What is shown.
+    pub text: String,
+    /// The task that it is about, or 0.
+    pub task: i32,
+    /// The key of an action.
+    pub key: Option<char>,
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Which one.
+    pub kind: Kind,
+    /// Its rows. `None` while they are on their way.
+    pub rows: Option<Vec<Row>>,
+    /// The selected one, of those that the text lets through.
+    pub selected: usize,
+    /// The text that is looked for.
+    pub wanted: String,
+}
+
+/// What follows from a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Chosen {
+    Nothing,
+    Closed,
+    /// An action, by its key.
+    Key(char),
+    /// A task of this project.
+    Task(i32),
+    Ask(Confirm),
+    Call(Command),
+}
+
+/// Every action of the list of tasks, with its key.
+pub(crate) const ACTIONS: &[(char, &str)] = &[
+    ('a', "add a task"),
+    ('e', "edit the task"),
+    ('i', "show all about the task"),
+    ('s', "start the task"),
+    ('S', "start all ready tasks"),
+    ('W', "start wildfire"),
+    ('c', "start a chat"),
+    ('X', "stop all agents"),
+    ('A', "answer what is asked"),
+    ('R', "resume after a limit or a login"),
+    ('r', "make the task ready"),
+    ('t', "make the task a draft"),
+    ('d', "mark the task as done"),
+    ('x', "delete the task"),
+    ('J', "move the task down"),
+    ('K', "move the task up"),
+    ('D', "show what the task changes"),
+    ('m', "merge the task's branch"),
+    ('b', "branches"),
+    ('T', "trash"),
+    ('I', "what waits in all projects"),
+    ('/', "show only tasks with a text"),
+    ('2', "definition"),
+    ('3', "settings"),
+    ('?', "all keys"),
+];
+
+/// Opens a list, and returns the call that fills it.
+pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
+    let rows = (kind == Kind::Palette).then(|| {
+        let row = |(key, text): &(char, &str)| Row { text: (*text).to_owned(), task: 0, key: Some(*key) };
+        ACTIONS.iter().map(row).collect()
+    });
+    let list = Listed { kind, rows, selected: 0, wanted: String::new() };
+    model.overlay = Some(Overlay::List(Box::new(list)));
+    match kind {
+        Kind::Branches => vec![Command::ListBranches],
+        Kind::Trash => vec![Command::ListTrash],
+        Kind::Inbox => vec![Command::GetInbox],
+        Kind::Palette => Vec::new(),
+    }
+}
+
+/// Fills the list that is open, if it is of this kind.
+pub(crate) fn fill(model: &mut Model, (kind, rows): (Kind, Vec<Row>)) {
+    if let Some(Overlay::List(list)) = &mut model.overlay
+        && list.kind == kind
+    {
+        list.rows = Some(rows);
+        list.selected = list.selected.min(list.shown().len().saturating_sub(1));
+    }
+}
+
+pub(crate) fn of_branches(branches: &[proto::Branch]) -> (Kind, Vec<Row>) {
+    let row = |branch: &proto::Branch| {
+        let proto::Branch { name, status, target, ahead, behind, subject, task_number, .. } = branch;
+        let of = if target.is_empty() { String::new() } else { format!(" of {target}") };
+        let text = format!("{name}  {status}{of}  +{ahead} -{behind}  {subject}");
+        Row { text, task: *task_number, key: None }
+    };
+    (Kind::Branches, branches.iter().map(row).collect())
+}
+
+pub(crate) fn of_trash(tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
+    let deleted = tasks.iter().filter(|task| !task.deleted_at.is_empty());
+    let row = |task: &proto::Task| Row {
+        text: format!("#{:04} {}", task.task_number, task.title),
+        task: task.task_number,
+        key: None,
+    };
+    (Kind::Trash, deleted.map(row).collect())
+}
+
+/// Takes what waits for a person, oldest first.
+pub(crate) fn of_agents(agents: &[proto::AgentStatus]) -> (Kind, Vec<Row>) {
+    let has_issue =
+        |agent: &proto::AgentStatus| agent.issue.as_ref().is_some_and(|issue| !issue.issue_type.is_empty());
+    let waits = |agent: &&proto::AgentStatus| {
+        !agent.questions.is_empty()
+            || has_issue(agent)
+            || ["held", "incomplete"].contains(&agent.state.as_str())
+    };
+    let mut waiting: Vec<_> = agents.iter().filter(waits).collect();
+    waiting.sort_by(|a, b| a.started_at.cmp(&b.started_at));
+    let row = |agent: &&proto::AgentStatus| {
+        let what = match (agent.questions.as_slice(), &agent.issue) {
+            ([], Some(issue)) if has_issue(agent) => issue.message.clone(),
+            ([], _) => agent.state.clone(),
+            (questions, _) => format!("asks: {}", questions.join(" / ")),
+        };
+        let task = if agent.task_number > 0 { format!(" #{:04}", agent.task_number) } else { String::new() };
+        let text = format!("{}{task} {}: {what}", agent.project_name, agent.task_title);
+        Row { text, task: agent.task_number, key: None }
+    };
+    (Kind::Inbox, waiting.iter().map(row).collect())
+}
+
+impl Listed {
+    /// Returns its title, and the keys that count in it.
+    pub(crate) fn words(&self) -> (&'static str, &'static str) {
+        match self.kind {
+            Kind::Branches => ("Branches", "m merge  x delete  X discard  P prune  Esc close"),
+            Kind::Trash => ("Trash", "Enter restore  E empty  Esc close"),
+            Kind::Inbox => ("Waiting for you", "Enter select  Esc close"),
+            Kind::Palette => ("Actions", "type to find  Enter do it  Esc close"),
+        }
+    }
+
+    /// Returns the rows that the text lets through.
+    pub(crate) fn shown(&self) -> Vec<&Row> {
+        let wanted = self.wanted.to_lowercase();
+        let has = |row: &&Row| wanted.split_whitespace().all(|word| row.text.to_lowercase().contains(word));
+        self.rows.iter().flatten().filter(has).collect()
+    }
+
+    /// Takes in typed text, where text is looked for.
+    pub(crate) fn typed(&mut self, text: &str) {
+        if self.kind == Kind::Palette {
+            self.wanted.push_str(text);
+            self.selected = 0;
+        }
+    }
+
+    pub(crate) fn key(&mut self, event: KeyEvent) -> Chosen {
+        let shown = self.shown();
+        let (count, row) = (shown.len(), shown.get(self.selected).map(|row| (*row).clone()));
+        let step = |by: isize, at: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
+        match event.code {
+            KeyCode::Esc => return Chosen::Closed,
+            KeyCode::Down => self.selected = step(1, self.selected),
+            KeyCode::Up => self.selected = step(-1, self.selected),
+            KeyCode::PageDown => self.selected = step(10, self.selected),
+            KeyCode::PageUp => self.selected = step(-10, self.selected),
+            KeyCode::Char(c) if self.kind == Kind::Palette => self.typed(&c.to_string()),
+            KeyCode::Backspace if self.kind == Kind::Palette => {
+                self.wanted.pop();
+                self.selected = 0;
+            }
+            KeyCode::Char('q') => return Chosen::Closed,
+            KeyCode::Char('j') => self.selected = step(1, self.selected),
+            KeyCode::Char('k') => self.selected = step(-1, self.selected),
+            KeyCode::Char('P') if self.kind == Kind::Branches => return Chosen::Call(Command::PruneBranches),
+            KeyCode::Char('E') if self.kind == Kind::Trash && count > 0 => {
+                return Chosen::Ask(Confirm::EmptyTrash);
+            }
+            code => return row.map_or(Chosen::Nothing, |row| self.of_row(code, &row)),
+        }
+        Chosen::Nothing
+    }
+
+    /// Returns what follows from a key that is about the selected row.
+    fn of_row(&self, code: KeyCode, row: &Row) -> Chosen {
+        let enter = code == KeyCode::Enter;
+        match (self.kind, code) {
+            (Kind::Palette, _) if enter => row.key.map_or(Chosen::Nothing, Chosen::Key),
+            (Kind::Inbox, _) if enter => Chosen::Task(row.task),
+            (Kind::Trash, KeyCode::Enter | KeyCode::Char('u' | 'r')) => {
+                Chosen::Call(Command::RestoreTask(row.task))
+            }
+            // The branches of others are not ours to change.
+            (Kind::Branches, _) if row.task == 0 => Chosen::Nothing,
+            (Kind::Branches, KeyCode::Char('m')) => Chosen::Call(Command::MergeBranch(row.task)),
+            (Kind::Branches, KeyCode::Char('x') | KeyCode::Delete) => {
+                Chosen::Call(Command::DeleteBranch { task: row.task, discard: false })
+            }
+            (Kind::Branches, KeyCode::Char('X')) => Chosen::Ask(Confirm::Discard(row.task)),
+            _ => Chosen::Nothing,
+        }
+    }
+}
