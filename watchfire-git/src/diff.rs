@@ -115,7 +115,7 @@ impl Diff {
                     LineKind::Context => (Part::Same, format!(" {}", line.text)),
                 }));
             }
-            if file.truncated && !file.hunks.is_empty() {
+            if file.truncated && file.hunks.iter().any(|hunk| !hunk.lines.is_empty()) {
                 lines.push((Part::Note, "… the rest of this file is left out".to_owned()));
             }
         }
