@@ -10,9 +10,12 @@ use tonic::{Code, Status};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::{ApiError, Daemon, environment, talk_proto, work_proto};
 use watchfire_core::terminal::{Line, Size, Terminal as _};
-use watchfire_term::{Emulator, wire};
+use watchfire_term::{Emulator, plain, wire};
 
 use crate::message::{Command, Message};
+
+/// Lines of the scrollback that are looked through at once.
+const PAGE: u32 = 2_000;
 
 /// Pause between two tries to reach the daemon.
 const AGAIN: Duration = Duration::from_secs(3);
@@ -238,6 +241,34 @@ impl Api {
         }
     }
 
+    /// Looks for a text upwards from a line, and returns the number of the first line that has it.
+    async fn find(&self, daemon: &Daemon, text: &str, before: u64) -> Result<Option<u64>, Status> {
+        let wanted = text.to_lowercase();
+        let mut before = before;
+        while before > 0 {
+            let offset = before.saturating_sub(PAGE.into());
+            let request = proto::ScrollbackRequest {
+                meta: Some(meta()),
+                project_id: self.project.clone(),
+                offset,
+                limit: PAGE,
+                session_id: self.shown.borrow().clone(),
+            };
+            let page = daemon.agents().get_scrollback(request).await?.into_inner();
+            let numbered = (page.offset..before).zip(&page.lines);
+            let has = |line: &str| plain::strip(line.as_bytes()).to_lowercase().contains(&wanted);
+            if let Some((number, _)) = numbered.filter(|(_, line)| has(line)).last() {
+                return Ok(Some(number));
+            }
+            // What lies above is not kept any more.
+            if page.offset > offset || page.lines.is_empty() {
+                return Ok(None);
+            }
+            before = offset;
+        }
+        Ok(None)
+    }
+
     async fn trash(&self, daemon: &Daemon) -> Result<Message, Status> {
         let request = proto::ListTasksRequest {
             meta: Some(meta()),
@@ -364,6 +395,7 @@ impl Api {
                     lines.lines.iter().map(|line| line_of(line)).collect(),
                 ))
             }
+            Command::Find { text, before } => Some(Message::Found(self.find(daemon, &text, before).await?)),
             Command::ListLogs => {
                 let request = proto::ListLogsRequest { meta, project_id, task_number: 0 };
                 Some(Message::Logs(daemon.logs().list_logs(request).await?.into_inner().logs))
@@ -383,7 +415,7 @@ impl Api {
                 Some(self.branches(daemon).await?)
             }
             // Of the program itself.
-            Command::Quit | Command::Edit(_) | Command::Follow(_) => None,
+            Command::Quit | Command::Edit(_) | Command::Follow(_) | Command::Copy(_) => None,
         })
     }
 }

@@ -18,7 +18,8 @@ pub struct Areas {
     pub right: Rect,
     /// The inside of the left panel.
     pub list: Rect,
-    /// A line for the person above the agent's terminal: an issue, a question, a phase. Empty without one.
+    /// A line for the person above the agent's terminal: an issue, a question, a phase. Empty without one. It lies on the border, so
+    /// that it comes and goes without a new size for the agent.
     pub banner: Rect,
     /// The agent's terminal, or the logs.
     pub terminal: Rect,
@@ -47,8 +48,8 @@ impl Areas {
             left,
             right,
             list: if width == 0 { Rect::default() } else { inner(left) },
-            banner: Rect::new(within.x, within.y, within.width, told),
-            terminal: Rect::new(within.x, within.y + told, within.width, within.height - told),
+            banner: Rect::new(within.x, right.y, within.width, told),
+            terminal: within,
             status: Rect::new(0, rows.saturating_sub(1), cols, 1.min(rows)),
         }
     }

@@ -13,6 +13,7 @@ pub mod lists;
 pub mod message;
 pub mod model;
 mod run;
+pub mod selection;
 mod tasks;
 mod terminal;
 mod theme;

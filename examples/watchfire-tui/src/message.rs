@@ -7,6 +7,8 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::DiffLine;
 use watchfire_core::terminal::{Line, Snapshot};
 
+use crate::selection::Selection;
+
 /// An event.
 #[derive(Clone, Debug)]
 pub enum Message {
@@ -43,6 +45,8 @@ pub enum Message {
     ScreenEnded,
     /// Lines that have left the screen, with the number of the first.
     Scrollback(u64, Vec<Arc<Line>>),
+    /// Number of the line that has the text that was looked for, if there is one.
+    Found(Option<u64>),
     /// Logs of sessions.
     Logs(Vec<proto::Log>),
     /// One log, with its content.
@@ -136,6 +140,15 @@ pub enum Command {
     EmptyTrash,
     /// `GetStatus` of the daemon.
     GetInbox,
+    /// `GetScrollback`, from this line upwards until one has the text.
+    Find {
+        /// The text.
+        text: String,
+        /// Number of the line above which it is looked for.
+        before: u64,
+    },
+    /// Puts the selected text into the clipboard of the person's terminal.
+    Copy(Selection),
     /// Opens the person's editor with this text.
     Edit(String),
 }

@@ -9,6 +9,7 @@ use watchfire_core::terminal::{Line, Snapshot};
 use crate::forms::{self, TaskForm};
 use crate::layout::Areas;
 use crate::lists::Listed;
+use crate::selection::Selection;
 
 /// The connection to the daemon.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -97,6 +98,8 @@ pub enum Overlay {
     Task(Box<TaskForm>),
     /// An answer to what the agent of a task asks, in the status bar.
     Answer(i32, Box<forms::Line>),
+    /// A text to look for in the lines that have left the agent's screen, in the status bar.
+    Find(Box<forms::Line>),
     /// A question in the status bar.
     Confirm(Confirm),
     /// A list, from which the person chooses.
@@ -214,6 +217,8 @@ pub struct Model {
     pub settings: Settings,
     /// Width of the left panel, in percent.
     pub split: u16,
+    /// What is selected in the right panel.
+    pub selection: Option<Selection>,
     /// True while the divider is dragged.
     pub dragging: bool,
     /// True if the right panel has the whole screen.

@@ -4,6 +4,7 @@ use std::io::{Stdout, Write as _, stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
 };
@@ -14,8 +15,11 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 use crate::model::Model;
+use crate::selection::Selection;
 use crate::view::view;
 
 /// True while the terminal is ours.
@@ -24,7 +28,11 @@ static HOOK: Once = Once::new();
 
 /// The terminal while it is ours. It is put back when this is dropped, and before the message of a panic.
 #[derive(Debug)]
-pub(crate) struct Screen(Terminal<CrosstermBackend<Stdout>>);
+pub(crate) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// What was drawn last.
+    shown: Buffer,
+}
 
 impl Screen {
     pub(crate) fn take() -> std::io::Result<Self> {
@@ -43,16 +51,23 @@ impl Screen {
         if made.is_err() {
             restore();
         }
-        made.map(Self)
+        Ok(Self { terminal: made?, shown: Buffer::default() })
     }
 
     /// Draws a model, as one update, so that no half of it is seen.
     pub(crate) fn draw(&mut self, model: &Model) -> std::io::Result<()> {
-        queue!(self.0.backend_mut(), BeginSynchronizedUpdate)?;
-        let drawn = self.0.draw(|frame| view(model, frame)).map(drop);
+        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
+        let drawn = self.terminal.draw(|frame| view(model, frame)).map(|drawn| drawn.buffer.clone());
         // Also after an error: a terminal shows nothing else before the end.
-        execute!(self.0.backend_mut(), EndSynchronizedUpdate)?;
-        drawn
+        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
+        self.shown = drawn?;
+        Ok(())
+    }
+
+    /// Puts text that is shown into the clipboard.
+    pub(crate) fn copy(&mut self, selected: Selection, area: Rect) -> std::io::Result<()> {
+        let text = selected.text(area, &self.shown);
+        execute!(self.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }
 }
 

@@ -28,6 +28,8 @@ fn name(command: &Command) -> &'static str {
         Command::ListLogs => "ListLogs",
         Command::GetLog(_) => "GetLog",
         Command::MergeBranch(_) => "MergeBranch",
+        Command::Find { .. } => "GetScrollback",
+        Command::Copy(_) => "clipboard",
         Command::GetDiff(_) => "Diff",
         Command::ListBranches => "ListBranches",
         Command::DeleteBranch { .. } => "DeleteBranch",
@@ -201,6 +203,70 @@ fn the_diff_is_of_the_selected_task() {
     assert_eq!(press(&mut model, &["r"]), [Command::GetDiff(4)]);
     press(&mut model, &["h"]);
     assert_eq!(model.right, RightTab::Logs);
+}
+
+/// What is looked for is found upwards, from what is shown.
+#[test]
+fn lines_that_have_gone_are_found() {
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    let lines: String = (0..100).map(|n| format!("line {n}\r\n")).collect();
+    show(&mut model, screen(58, 26, &lines));
+    press(&mut model, &["tab", "alt+/"]);
+    type_in(&mut model, "line 4");
+    let find = |before| [Command::Find { text: "line 4".to_owned(), before }];
+    assert_eq!(press(&mut model, &["enter"]), find(75));
+    assert_eq!(update(&mut model, Message::Found(Some(49))), [Command::GetScrollback(0)]);
+    assert_eq!(model.terminal.back, 26);
+    // Further up.
+    assert_eq!(press(&mut model, &["enter"]), find(49));
+    update(&mut model, Message::Found(None));
+    assert_eq!(model.terminal.back, 26, "it stays where it was");
+    // The agent prints, and the same lines are shown.
+    let more: String = (0..104).map(|n| format!("line {n}\r\n")).collect();
+    assert_eq!(show(&mut model, screen(58, 26, &more)), [Command::GetScrollback(0)]);
+    assert_eq!(model.terminal.back, 30);
+    press(&mut model, &["esc"]);
+    assert_eq!(press(&mut model, &["x"]), [Command::SendInput(b"x".to_vec())]);
+    assert_eq!(model.terminal.back, 0);
+}
+
+/// Text is selected with the mouse where the agent does not want it, and copied.
+#[test]
+fn text_is_selected_and_copied() {
+    let mouse =
+        |kind, column, row| Message::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE });
+    let left = MouseButton::Left;
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    show(&mut model, screen(58, 26, "first line\r\n\u{6f22}\u{5b57} second\r\nthird"));
+    let area = model.areas().terminal;
+    let drag = |model: &mut Model, to: (u16, u16)| {
+        update(model, mouse(MouseEventKind::Down(left), area.x + 6, area.y));
+        assert!(update(model, mouse(MouseEventKind::Drag(left), to.0, to.1)).is_empty());
+        update(model, mouse(MouseEventKind::Up(left), to.0, to.1))
+    };
+    let commands = drag(&mut model, (area.x + 7, area.y + 1));
+    let [Command::Copy(selected)] = commands.as_slice() else { panic!("{commands:?}") };
+    let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(100, 30)).unwrap();
+    let drawn = terminal.draw(|frame| watchfire_tui::view::view(&model, frame)).unwrap();
+    assert_eq!(selected.text(area, drawn.buffer), "line\n\u{6f22}\u{5b57} sec");
+    // Out of the panel it goes to its edge, and backwards is the same.
+    let outside = drag(&mut model, (0, 0));
+    let [Command::Copy(selected)] = outside.as_slice() else { panic!("{outside:?}") };
+    assert_eq!(selected.text(area, drawn.buffer), "first l");
+    // A click is no selection, and a key ends one.
+    update(&mut model, mouse(MouseEventKind::Down(left), area.x, area.y));
+    assert!(update(&mut model, mouse(MouseEventKind::Up(left), area.x, area.y)).is_empty());
+    assert!(model.selection.is_none());
+    drag(&mut model, (area.x, area.y + 1));
+    press(&mut model, &["tab"]);
+    assert!(model.selection.is_none());
+    // An agent that wants the mouse has it.
+    show(&mut model, screen(58, 26, "\x1b[?1002h\x1b[?1006h"));
+    let commands = update(&mut model, mouse(MouseEventKind::Down(left), area.x, area.y));
+    assert!(matches!(commands.as_slice(), [Command::SendInput(_)]));
+    assert!(model.selection.is_none());
 }
 
 #[test]

@@ -292,6 +292,36 @@ fn work_is_looked_at_and_merged() {
     shown.leave();
 }
 
+/// Lines that have left the agent's screen are found, and text is copied with the mouse.
+#[test]
+fn lines_are_found_and_copied() {
+    let home = Home::new();
+    let root = home.shop();
+    home.0.run(&root, ["init", "--yes"]).good();
+    let script = home.0.path("long.script");
+    fs::write(&script, "run seq 1000; echo the needle; seq 2000 3500\nsay at last\nchat").unwrap();
+    let mut shown = Shown::start(&home, &root, &[], &[("WATCHFIRE_SCRIPT", script.to_str().unwrap())]);
+    shown.wait("at last");
+    shown.keys("\t\x1b/NEEDLE\r");
+    shown.wait("the needle");
+    shown.keys("\r");
+    shown.wait("not found");
+    shown.keys("\x1b");
+    shown.wait("(input goes to agent)");
+    // The button goes down on the first row of the terminal, and is let go on the next one.
+    shown.keys("\x1b[<0;42;3M\x1b[<32;45;4M\x1b[<0;45;4m");
+    shown.wait("Copied");
+    let painted = shown.0.painted();
+    let copied = painted.rsplit_once("\x1b]52;c;").and_then(|(_, rest)| rest.split_once('\x1b'));
+    // Two lines, in base64: more than the four bytes of the second one.
+    assert!(copied.is_some_and(|(text, _)| text.len() > 8), "{:?}", shown.text());
+    shown.keys("hello\r");
+    shown.wait("you said: hello");
+    shown.keys("\tXy");
+    shown.wait("● Idle");
+    shown.leave();
+}
+
 /// Settings are saved at once, and the definition by the person's editor, which has the terminal for itself.
 #[test]
 fn settings_and_definition_are_changed() {

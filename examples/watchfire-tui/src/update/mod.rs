@@ -7,11 +7,14 @@ mod mouse;
 mod overlay;
 mod right;
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use watchfire_client::daemon_proto as proto;
+use watchfire_core::terminal::Snapshot;
 
 use crate::message::{Command, Message};
-use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab};
+use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab, Terminal};
 use crate::{encode, lists, tasks};
 
 /// Time that words stay in the status bar.
@@ -27,7 +30,12 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
     }
     let mut commands = match message {
         Message::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
-        Message::Key(event) => key(model, event),
+        Message::Key(event) => {
+            model.selection = None;
+            key(model, event)
+        }
+        Message::Found(line) => found(model, line),
+        Message::Screen { session, snapshot } => screen(model, session, snapshot),
         Message::Paste(text) => paste(model, &text),
         Message::Mouse(event) => mouse::mouse(model, event),
         other => {
@@ -61,6 +69,43 @@ fn diff(model: &mut Model) -> Option<Command> {
     Some(Command::GetDiff(model.selected))
 }
 
+/// Shows the screen of a session. Whoever has scrolled back goes on seeing the same lines.
+fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Command> {
+    if model.terminal.session != session {
+        // The agent before it is gone with its lines, and this one has never been given our size.
+        model.terminal = Terminal { session, ..Terminal::default() };
+        model.given = (0, 0);
+    }
+    let terminal = &mut model.terminal;
+    if let Some(before) = terminal.snapshot.as_ref().filter(|_| terminal.back > 0) {
+        if before.size == snapshot.size {
+            let new = snapshot.scrollback.end.saturating_sub(before.scrollback.end);
+            terminal.back = terminal.back.saturating_add(new);
+        } else {
+            // Lines have other breaks now, and with them other numbers.
+            terminal.lines = (0, Vec::new());
+        }
+    }
+    terminal.snapshot = Some(snapshot);
+    terminal.ended = false;
+    if terminal.back > 0 { right::scroll(model, 0) } else { Vec::new() }
+}
+
+/// Shows the line that was looked for at the top.
+fn found(model: &mut Model, line: Option<u64>) -> Vec<Command> {
+    let end = model.terminal.snapshot.as_ref().map_or(0, |screen| screen.scrollback.end);
+    match line {
+        Some(line) => {
+            model.terminal.back = end.saturating_sub(line);
+            right::scroll(model, 0)
+        }
+        None => {
+            flash(model, "not found", true);
+            Vec::new()
+        }
+    }
+}
+
 /// Takes in news of the daemon, the terminal and the clock.
 fn learn(model: &mut Model, message: Message) {
     match message {
@@ -80,15 +125,6 @@ fn learn(model: &mut Model, message: Message) {
             tasks::keep_selected(model);
         }
         Message::Status(status) => model.status = *status,
-        Message::Screen { session, snapshot } => {
-            if model.terminal.session != session {
-                // The agent before it is gone with its lines, and this one has never been given our size.
-                model.terminal = crate::model::Terminal { session, ..Default::default() };
-                model.given = (0, 0);
-            }
-            model.terminal.snapshot = Some(snapshot);
-            model.terminal.ended = false;
-        }
         Message::ScreenEnded => model.terminal.ended = true,
         Message::Scrollback(from, lines) => model.terminal.lines = (from, lines),
         Message::Logs(list) => {
@@ -111,6 +147,7 @@ fn learn(model: &mut Model, message: Message) {
         Message::Failed(words) => flash(model, &words, true),
         // Handled before.
         Message::Tick(_) | Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => {}
+        Message::Found(_) | Message::Screen { .. } => {}
     }
 }
 
@@ -142,7 +179,7 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
             model.overlay = match model.overlay.take() {
                 Some(Overlay::Help) => None,
                 // Its texts would be lost.
-                Some(kept @ (Overlay::Task(_) | Overlay::Answer(..))) => Some(kept),
+                Some(kept @ (Overlay::Task(_) | Overlay::Answer(..) | Overlay::Find(_))) => Some(kept),
                 _ => Some(Overlay::Help),
             };
             return Vec::new();
@@ -182,6 +219,10 @@ fn paste(model: &mut Model, text: &str) -> Vec<Command> {
         }
         Some(Overlay::List(list)) => {
             list.typed(&text.replace(['\n', '\r'], " "));
+            return Vec::new();
+        }
+        Some(Overlay::Find(line)) => {
+            line.0.insert_str(text.replace(['\n', '\r'], " "));
             return Vec::new();
         }
         Some(Overlay::Answer(_, line)) => {

@@ -3,9 +3,10 @@
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
-use super::{right, show_left, show_right};
+use super::{flash, right, show_left, show_right};
 use crate::message::Command;
 use crate::model::{Focus, LeftTab, Model, Overlay, RightTab};
+use crate::selection::Selection;
 use crate::tasks::{self, Row};
 use crate::{encode, view};
 
@@ -28,10 +29,20 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
         }
         return Vec::new();
     }
+    if let Some(copied) = select(model, &event, areas.terminal) {
+        return copied;
+    }
     // An overlay has everything; only its own keys end it.
     if matches!(
         model.overlay,
-        Some(Overlay::Task(_) | Overlay::Answer(..) | Overlay::Help | Overlay::List(_) | Overlay::Info(..))
+        Some(
+            Overlay::Task(_)
+                | Overlay::Answer(..)
+                | Overlay::Help
+                | Overlay::List(_)
+                | Overlay::Info(..)
+                | Overlay::Find(_)
+        )
     ) {
         return Vec::new();
     }
@@ -77,6 +88,34 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
     Vec::new()
 }
 
+/// Selects text of the right panel while the button is down, and copies it when it is let go.
+fn select(model: &mut Model, event: &MouseEvent, area: Rect) -> Option<Vec<Command>> {
+    if matches!(event.kind, MouseEventKind::Down(_)) {
+        model.selection = None;
+    }
+    let selection = model.selection.as_mut()?;
+    match event.kind {
+        MouseEventKind::Drag(MouseButton::Left) => {
+            let inside = |at: u16, from: u16, to: u16| at.clamp(from, to.saturating_sub(1).max(from));
+            selection.to = Position::new(
+                inside(event.column, area.x, area.right()),
+                inside(event.row, area.y, area.bottom()),
+            );
+            Some(Vec::new())
+        }
+        MouseEventKind::Up(MouseButton::Left) => {
+            let selected = *selection;
+            if selected.from == selected.to {
+                model.selection = None;
+                return None;
+            }
+            flash(model, "Copied", false);
+            Some(vec![Command::Copy(selected)])
+        }
+        _ => None,
+    }
+}
+
 /// What the mouse does in the agent's terminal or over the logs.
 fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
     let by = match event.kind {
@@ -84,6 +123,11 @@ fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
         MouseEventKind::ScrollDown => Some(-WHEEL),
         _ => None,
     };
+    let begins = event.kind == MouseEventKind::Down(MouseButton::Left);
+    let selection = begins.then(|| Selection::at(Position::new(event.column, event.row)));
+    if model.right != RightTab::Chat {
+        model.selection = selection;
+    }
     if model.right == RightTab::Logs {
         match (&mut model.logs.open, by) {
             (Some((log, at)), Some(by)) => {
@@ -119,7 +163,11 @@ fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
     match (bytes.is_empty(), by) {
         (false, _) => vec![Command::SendInput(bytes)],
         (true, Some(by)) => right::scroll(model, by),
-        (true, None) => Vec::new(),
+        // What the agent does not want of the mouse is ours.
+        (true, None) => {
+            model.selection = selection;
+            Vec::new()
+        }
     }
 }
 

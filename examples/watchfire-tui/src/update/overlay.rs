@@ -40,6 +40,21 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
             model.overlay = Some(Overlay::Info(number, at.min(u16::try_from(last).unwrap_or(u16::MAX))));
             Vec::new()
         }
+        Overlay::Find(mut line) => {
+            if event.code == KeyCode::Esc {
+                return Vec::new();
+            }
+            let text = line.text();
+            if event.code == KeyCode::Enter && !text.trim().is_empty() {
+                let end = model.terminal.snapshot.as_ref().map_or(0, |screen| screen.scrollback.end);
+                // It stays, so that Enter goes on upwards.
+                model.overlay = Some(Overlay::Find(line));
+                return vec![Command::Find { text, before: end.saturating_sub(model.terminal.back) }];
+            }
+            line.key(event);
+            model.overlay = Some(Overlay::Find(line));
+            Vec::new()
+        }
         Overlay::Answer(task, mut line) => {
             match event.code {
                 KeyCode::Esc => {}

@@ -6,8 +6,9 @@ use watchfire_core::terminal::Modes;
 
 use super::show_right;
 use crate::encode;
+use crate::forms::Line;
 use crate::message::Command;
-use crate::model::{Model, RightTab};
+use crate::model::{Model, Overlay, RightTab};
 
 pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     match model.right {
@@ -29,6 +30,10 @@ fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
         KeyCode::PageUp if scrolls => return scroll(model, i64::try_from(page).unwrap_or(1)),
         KeyCode::PageDown if model.terminal.back > 0 => {
             return scroll(model, -i64::try_from(page).unwrap_or(1));
+        }
+        KeyCode::Char('/') if event.modifiers.contains(KeyModifiers::ALT) && scrolls => {
+            model.overlay = Some(Overlay::Find(Box::new(Line::new(""))));
+            return Vec::new();
         }
         KeyCode::Char('z') if event.modifiers.contains(KeyModifiers::ALT) => {
             model.zoomed = !model.zoomed;

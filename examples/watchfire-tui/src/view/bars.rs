@@ -143,6 +143,9 @@ fn told(model: &Model) -> (String, Style) {
             style(model, Look::Alert),
         );
     }
+    if let (Some(Overlay::Find(line)), None) = (&model.overlay, &model.flash) {
+        return (format!("Find: {}▏  Enter further up  Esc close", clean(&line.text())), bar);
+    }
     if let Some(flash) = &model.flash {
         let look = if flash.is_error { style(model, Look::Alert) } else { bar };
         return (clean(&flash.text), look);

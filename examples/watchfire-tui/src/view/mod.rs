@@ -42,6 +42,9 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
     }
     frame.render_widget(panel(model, Focus::Right), areas.right);
     right::view(model, frame, &areas);
+    if let Some(selection) = model.selection {
+        selection.draw(areas.terminal, frame.buffer_mut());
+    }
     bars::status(model, frame, areas.status);
     match &model.overlay {
         Some(Overlay::Help) => overlay::help(model, frame),
@@ -49,7 +52,7 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
         Some(Overlay::List(list)) => overlay::list(model, list, frame),
         Some(Overlay::Info(number, at)) => overlay::info(model, *number, *at, frame),
         // Those are in the status bar.
-        Some(Overlay::Confirm(_) | Overlay::Answer(..)) | None => {}
+        Some(Overlay::Confirm(_) | Overlay::Answer(..) | Overlay::Find(_)) | None => {}
     }
 }
 

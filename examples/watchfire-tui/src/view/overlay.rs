@@ -21,7 +21,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
             ("Ctrl+q", "quit; agents go on"),
             ("Ctrl+h  ?", "this help"),
             ("Tab", "the other panel"),
-            ("mouse", "click tabs and rows, drag the divider, scroll"),
+            ("mouse", "click, scroll, drag the divider; drag over text copies it"),
         ],
     ),
     ("Left panel", &[("1 2 3  h l", "tabs"), ("j k  g G", "up and down; first and last task")]),
@@ -37,7 +37,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
             ("A  R  X", "answer; resume after a limit; stop all"),
         ],
     ),
-    ("Terminal", &[("PgUp PgDn", "scroll back; Alt+z the whole screen")]),
+    ("Terminal", &[("PgUp PgDn", "scroll back; Alt+/ find; Alt+z the whole screen")]),
     (
         "Logs, diff",
         &[("Enter  Esc", "read a log, and back"), ("n p  r", "next and last file of a diff; read it again")],

@@ -1,0 +1,68 @@
+//! Text that the person selects with the mouse, and its copy.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Modifier;
+use ratatui::text::Span;
+
+/// A selection, from where the mouse went down to where it is, as text flows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Selection {
+    /// Where it began.
+    pub from: Position,
+    /// Where it ends, which is a part of it.
+    pub to: Position,
+}
+
+impl Selection {
+    /// Returns a selection that begins here.
+    #[must_use]
+    pub fn at(place: Position) -> Self {
+        Self { from: place, to: place }
+    }
+
+    /// Returns its columns in each row of `area`.
+    fn rows(self, area: Rect) -> impl Iterator<Item = (u16, std::ops::Range<u16>)> {
+        let key = |place: Position| (place.y, place.x);
+        let (first, last) = match key(self.from) <= key(self.to) {
+            true => (self.from, self.to),
+            false => (self.to, self.from),
+        };
+        (first.y.max(area.y)..(last.y + 1).min(area.bottom())).map(move |row| {
+            let from = if row == first.y { first.x.max(area.x) } else { area.x };
+            let to = if row == last.y { (last.x + 1).min(area.right()) } else { area.right() };
+            (row, from..to)
+        })
+    }
+
+    /// Shows it in a picture.
+    pub(crate) fn draw(self, area: Rect, buffer: &mut Buffer) {
+        for (row, columns) in self.rows(area) {
+            for column in columns {
+                if let Some(cell) = buffer.cell_mut((column, row)) {
+                    cell.modifier.toggle(Modifier::REVERSED);
+                }
+            }
+        }
+    }
+
+    /// Returns its text in a picture, without the blanks at the ends of lines.
+    #[must_use]
+    pub fn text(self, area: Rect, buffer: &Buffer) -> String {
+        let line = |(row, columns): (u16, std::ops::Range<u16>)| {
+            let (mut line, mut covered) = (String::new(), 0);
+            for column in columns {
+                // The cells behind a wide character are its.
+                if covered > 0 {
+                    covered -= 1;
+                    continue;
+                }
+                let symbol = buffer.cell((column, row)).map_or("", |cell| cell.symbol());
+                covered = Span::raw(symbol).width().saturating_sub(1);
+                line.push_str(symbol);
+            }
+            line.trim_end().to_owned()
+        };
+        self.rows(area).map(line).collect::<Vec<_>>().join("\n")
+    }
+}
