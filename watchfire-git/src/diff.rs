@@ -22,6 +22,8 @@ use crate::worktree::capture::Work;
 pub struct DiffRequest {
     /// The key of the work.
     pub key: WorkspaceKey,
+    /// The commit of the merge whose changes are asked for, instead of the work.
+    pub merged: Option<String>,
     /// True if uncommitted work counts too.
     pub uncommitted: bool,
     /// Number of unchanged lines around each change.
@@ -41,12 +43,21 @@ impl DiffRequest {
     pub fn new(key: impl Into<WorkspaceKey>) -> Self {
         Self {
             key: key.into(),
+            merged: None,
             uncommitted: true,
             context: 3,
             max_files: 1000,
             max_lines: 2000,
             max_bytes: 1 << 20,
         }
+    }
+
+    /// Asks for what the merge with this commit brought to its target, also when the branch is gone. Where a strategy makes no commit of
+    /// the merge (`rebase`, `fast-forward-only`), that is the last commit.
+    #[must_use]
+    pub fn with_merged(mut self, commit: Option<String>) -> Self {
+        self.merged = commit;
+        self
     }
 
     /// Includes or leaves out uncommitted work.
@@ -241,6 +252,12 @@ pub struct DiffLine {
 /// Returns the difference between the work under a key and the commit at which it left its target.
 pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
     let repo = project.open()?;
+    if let Some(merged) = &request.merged {
+        let during = "looking for the merge";
+        let commit = Oid::from_str(merged).and_then(|id| repo.find_commit(id)).during(during)?;
+        let before = commit.parent_ids().next();
+        return between(&repo, tree::of_commit(&repo, before)?, Some(commit.tree_id()), request);
+    }
     let Some(record) = Record::read(project, &request.key)? else {
         return Err(
             Error::new(ErrorKind::NotFound, "nothing was opened under this key").with("key", &request.key)

@@ -86,6 +86,8 @@ impl ProjectLog {
 }
 
 fn parse<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, ApiError> {
-    serde_json::from_str(json)
-        .map_err(|error| ApiError::new("internal", format!("the daemon is of another release: {error}")))
+    serde_json::from_str(json).map_err(|error| {
+        ApiError::new("not_supported", format!("the daemon is of another release: {error}"))
+            .with_hint("watchfire daemon stop, then watchfire daemon start; agents go on meanwhile")
+    })
 }

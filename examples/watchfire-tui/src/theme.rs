@@ -48,7 +48,10 @@ pub(crate) fn style(model: &Model, look: Look) -> Style {
         Look::Bad => on(color(203, 160)),
         Look::Fire => on(color(208, 166)),
         Look::Alert if model.plain => plain.add_modifier(Modifier::REVERSED),
-        Look::Alert => plain.bg(Color::Indexed(221)).fg(Color::Indexed(16)),
+        // Also within the status bar, which is reversed.
+        Look::Alert => {
+            plain.bg(Color::Indexed(221)).fg(Color::Indexed(16)).remove_modifier(Modifier::REVERSED)
+        }
         Look::Selected if model.plain => plain.add_modifier(Modifier::REVERSED),
         Look::Selected => plain.bg(color(238, 253)),
         Look::Bar => plain.add_modifier(Modifier::REVERSED),

@@ -1,7 +1,6 @@
 //! The program that runs the agents of a project: the daemon where one runs, else this one. Both are spoken to in the same way.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
@@ -17,9 +16,6 @@ use crate::context::OpenProject;
 use crate::failure::Result;
 use crate::interrupts::Interrupts;
 use crate::serving::{Serving, serve};
-
-/// Time within which a daemon that has ended may be back.
-const BACK: Duration = Duration::from_secs(10);
 
 /// The program that runs the agents of one project.
 pub(crate) struct Worker {
@@ -196,17 +192,15 @@ impl Worker {
         self.place.store.get(task).await.ok().map(|task| task.value.title)
     }
 
-    /// Waits for a daemon that has gone to come back. Returns whether it has.
-    pub(crate) async fn is_back(&mut self) -> bool {
-        let deadline = tokio::time::Instant::now() + BACK;
-        while self.own.is_none() && tokio::time::Instant::now() < deadline {
-            if let Ok(daemon) = Daemon::connect(self.place.home.path()).await {
+    /// Connects anew to a daemon that has gone. Returns whether one is there.
+    pub(crate) async fn reconnect(&mut self) -> bool {
+        match Daemon::connect(self.place.home.path()).await {
+            Ok(daemon) => {
                 self.daemon = daemon;
-                return true;
+                true
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            Err(_) => false,
         }
-        false
     }
 }
 

@@ -328,6 +328,15 @@ fn a_task_shows_what_it_changes() {
     assert_eq!(world.run(&root, ["diff", "9", "--json"]).code(1).json_error()["code"], "not_found");
     let listed = world.run(&root, ["branches"]).good().stdout;
     assert!(listed.contains("3 files ("), "{listed}");
+    // Merged, and with its branch gone, it still shows what was merged, and nothing of what others did.
+    world.git(&root, &["commit", "-q", "--allow-empty", "-m", "another"]);
+    world.run(&root, ["branches", "merge", "1"]).good();
+    world.task(&root, "Other", "write other.txt z\ncommit other\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    let report = world.run(&root, ["diff", "1", "--json"]).good().json();
+    let files = report["diff"]["files"].as_array().unwrap();
+    let seen: Vec<_> = files.iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(seen, ["a.txt", "later.txt", "new.txt"]);
 }
 
 /// What a silent agent said last can be read while it runs.

@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Wrap};
+use ratatui::widgets::{Clear, Paragraph, Wrap};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::DiffPart;
 use watchfire_term::plain;
@@ -46,6 +46,8 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             (format!("{phase}{of}"), Look::Fire)
         }
     };
+    // It lies on the border.
+    frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(format!(" {words}")).style(style(model, look)), area);
 }
 

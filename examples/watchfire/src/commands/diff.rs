@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::TaskInfo;
 use watchfire_git::diff::{Diff, DiffRequest, Part};
 use watchfire_git::{GitOptions, GitWorkspace};
 
@@ -13,7 +14,7 @@ use crate::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Compared is what the task has, also uncommitted, with where its branch left its target.
+Compared is what the task has, also uncommitted, with where its branch left its target. Of a merged task it is what was merged.
 
 Examples:
   watchfire diff 3
@@ -43,7 +44,10 @@ pub(crate) struct DiffArgs {
 pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
     let project = context.project().await?;
     let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
+    // A task without a file may have work all the same.
+    let info = project.info(args.number).await.ok();
     let request = DiffRequest::new(args.number)
+        .with_merged(info.as_ref().and_then(TaskInfo::merged).map(str::to_owned))
         .with_uncommitted(!args.committed)
         .with_context(args.context)
         // With `--stat` no line is shown, so none is asked for.

@@ -1,10 +1,10 @@
 //! Follows a run to its end.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use watchfire_client::daemon_proto::StartAgentRequest;
-use watchfire_client::{Followed as Item, ProjectLog};
+use watchfire_client::{ApiError, Followed as Item, ProjectLog, State};
 use watchfire_core::orchestrator::{Record, Spent};
 use watchfire_core::schedule::{Change, Life, LifeId, RunId, RunSummary, Scope, Subject};
 use watchfire_core::{Error, ErrorKind};
@@ -13,6 +13,10 @@ use super::{FRAME, View};
 use crate::failure::Result;
 use crate::interrupts::Interrupts;
 use crate::worker::Worker;
+
+/// Time within which a daemon that has gone may be back, and pause between two looks.
+const BACK: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A run, as it is followed.
 pub(crate) struct Followed<'a> {
@@ -83,28 +87,20 @@ impl<'a> Followed<'a> {
                     Ok(Some(Item::Missed(first, last))) => {
                         let lost = (last + 1).saturating_sub(first.max(1));
                         self.view.note(&format!("{lost} changes are not shown: this terminal was too slow"));
-                        if let Some(summary) = self.again(None).await? {
+                        if let Some(summary) = self.again().await? {
                             return Ok((summary, self.spent));
                         }
                     }
                     Ok(Some(Item::Activity(now))) => doing = now,
                     Ok(Some(_)) => {}
                     Ok(None) => return Err(gone().into()),
-                    Err(error) if error.code == "app_not_running" => {
-                        self.view.note("the daemon has gone; waiting for it");
-                        let is_back = tokio::select! {
-                            is_back = self.worker.is_back() => is_back,
-                            () = interrupts.first() => false,
-                        };
-                        if !is_back {
-                            return Err(error.with_hint("its agents go on: watchfire daemon start").into());
-                        }
-                        let cursor = self.cursor.clone();
-                        if let Some(summary) = self.again(Some(&cursor)).await? {
-                            return Ok((summary, self.spent));
+                    Err(error) => {
+                        self.reconnect(error, interrupts).await?;
+                        // What was asked for while nobody was there.
+                        if asked {
+                            self.worker.stop(self.run).await;
                         }
                     }
-                    Err(error) => return Err(error.into()),
                 },
                 // Once: afterwards `first` returns at once, and the loop would spin.
                 () = interrupts.first(), if !asked => {
@@ -117,14 +113,47 @@ impl<'a> Followed<'a> {
         }
     }
 
-    /// Follows anew. Returns the summary if the run has ended meanwhile.
-    async fn again(&mut self, since: Option<&str>) -> Result<Option<RunSummary>> {
+    /// Follows anew from now on. Returns the summary if the run has ended meanwhile.
+    async fn again(&mut self) -> Result<Option<RunSummary>> {
+        let state = self.follow(None).await?;
+        let run = state.runs.iter().find(|run| run.id == self.run);
+        Ok(run.ok_or_else(gone)?.summary())
+    }
+
+    async fn follow(&mut self, since: Option<&str>) -> Result<State, ApiError> {
         let project = self.worker.project();
         let (state, log) = self.worker.daemon.follow(&project, since, self.view.is_live()).await?;
         self.log = log;
-        let Some(run) = state.runs.iter().find(|run| run.id == self.run) else { return Err(gone().into()) };
-        // With a cursor, its end is among the changes to come.
-        Ok(run.summary().filter(|_| since.is_none()))
+        Ok(state)
+    }
+
+    /// Waits for a daemon that has gone to be back, and goes on where this was.
+    ///
+    /// # Errors
+    /// The error with which it went, if it does not come back in time or the person does not wait for it.
+    async fn reconnect(&mut self, mut error: ApiError, interrupts: &Interrupts) -> Result<()> {
+        let is_away = |error: &ApiError| error.code == "app_not_running";
+        if self.worker.own().is_some() || !is_away(&error) {
+            return Err(error.into());
+        }
+        self.view.note("the daemon has gone; waiting for it");
+        let deadline = tokio::time::Instant::now() + BACK;
+        while tokio::time::Instant::now() < deadline {
+            tokio::select! {
+                () = tokio::time::sleep(AGAIN) => {}
+                () = interrupts.first() => break,
+            }
+            // One that is ending still takes connections.
+            if self.worker.reconnect().await {
+                let cursor = self.cursor.clone();
+                match self.follow(Some(&cursor)).await {
+                    Ok(_) => return Ok(()),
+                    Err(next) if is_away(&next) => error = next,
+                    Err(next) => return Err(next.into()),
+                }
+            }
+        }
+        Err(error.with_hint("its agents go on: watchfire daemon start").into())
     }
 
     /// Shows a change. Returns the summary if it is the end of the run.

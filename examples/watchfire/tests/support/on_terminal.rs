@@ -60,6 +60,11 @@ impl OnTerminal {
         String::from_utf8_lossy(&self.painted.lock().unwrap()).into_owned()
     }
 
+    /// Returns what is painted, as it grows.
+    pub(crate) fn tap(&self) -> Arc<Mutex<Vec<u8>>> {
+        Arc::clone(&self.painted)
+    }
+
     pub(crate) fn wait_for(&self, part: &str) {
         until(part, || self.painted().contains(part));
     }

@@ -10,7 +10,7 @@ use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::work_service_server::WorkService;
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::Mode;
-use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen};
+use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo};
 use watchfire_core::schedule::{Accept, Ending, LifeId, LifeState, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -171,7 +171,14 @@ impl Daemon {
         let project = self.project(&request.project_id).await?;
         let task = number(request.task_number)?;
         let workspace = GitWorkspace::open(project.root(), GitOptions::default())?;
-        let mut lines = workspace.diff(&DiffRequest::new(task)).await?.lines();
+        // A task without a file may have work all the same.
+        let merged = match project.store().get(task).await {
+            Ok(task) => {
+                project.infos(vec![task.value]).await?.first().and_then(TaskInfo::merged).map(str::to_owned)
+            }
+            Err(_) => None,
+        };
+        let mut lines = workspace.diff(&DiffRequest::new(task).with_merged(merged)).await?.lines();
         let more = lines.len().saturating_sub(DIFF);
         lines.truncate(DIFF);
         lines.extend((more > 0).then(|| (Part::Note, format!("… and {more} more lines"))));

@@ -63,6 +63,15 @@ impl TaskInfo {
         self.life.as_ref().map(|life| &life.state)
     }
 
+    /// Returns the commit of its merge, if that is how it ended and nothing has begun since.
+    #[must_use]
+    pub fn merged(&self) -> Option<&str> {
+        match self.ending() {
+            Some(Ending::Merged { commit, .. }) if self.life.is_none() => commit.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Returns the ending of the latest life, unless a person has changed the task since.
     #[must_use]
     pub fn ending(&self) -> Option<&Ending> {
