@@ -92,7 +92,7 @@ pub struct Diff {
     pub total_files: usize,
 }
 
-/// What a [line](Diff::lines) of a diff is.
+/// Kind of a [line](Diff::lines) of a diff.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Part {

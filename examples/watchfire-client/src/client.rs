@@ -74,7 +74,7 @@ pub(crate) async fn channel(socket: &Path) -> Result<Channel, tonic::transport::
     endpoint.connect_with_connector(Connector(socket.to_owned())).await
 }
 
-/// A connection that is there, given out once.
+/// Connector that hands out one open connection.
 struct Given(Option<DuplexStream>);
 
 impl Service<Uri> for Given {

@@ -32,7 +32,7 @@ pub struct State {
 pub enum Followed {
     /// A change.
     Record(Box<Record>),
-    /// Changes that are not known any more: the numbers of the first and the last, 0 if not known. Follow again.
+    /// Changes that are no longer available: the numbers of the first and the last, or 0. Follow again for the state.
     Missed(u64, u64),
     /// What each agent does, by the id of its session.
     Activity(HashMap<String, String>),

@@ -14,7 +14,7 @@ use watchfire_term::{Emulator, plain, wire};
 
 use crate::message::{Command, Message};
 
-/// Lines of the scrollback that are looked through at once.
+/// Number of scrollback lines that one call reads.
 const PAGE: u32 = 2_000;
 
 /// Pause between two tries to reach the daemon.
@@ -150,7 +150,7 @@ impl Api {
         }
     }
 
-    /// Follows the screen of the session that is asked for, or of the newest, and of each that comes after it.
+    /// Follows the screen of the chosen session, or of the newest one and each after it.
     async fn screens(self, daemon: Daemon) {
         let mut followed = self.followed.subscribe();
         loop {
@@ -241,7 +241,7 @@ impl Api {
         }
     }
 
-    /// Looks for a text upwards from a line, and returns the number of the first line that has it.
+    /// Searches upwards from a line. Returns the number of the first line that contains the text.
     async fn find(&self, daemon: &Daemon, text: &str, before: u64) -> Result<Option<u64>, Status> {
         let wanted = text.to_lowercase();
         let mut before = before;

@@ -1,4 +1,4 @@
-//! Lists from which the person chooses: branches, the trash, what waits in all projects, and all actions.
+//! Lists to choose from: branches, the trash, work that waits in any project, and all actions.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use watchfire_client::daemon_proto as proto;
@@ -13,7 +13,7 @@ pub enum Kind {
     Branches,
     /// The tasks in the trash.
     Trash,
-    /// What waits for the person, in all projects.
+    /// Work that waits for the person, in all projects.
     Inbox,
     /// Every action with its key.
     Palette,
@@ -22,7 +22,7 @@ pub enum Kind {
 /// A row of a list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// What is shown.
+    /// Text on the screen.
     pub text: String,
     /// The task that it is about, or 0.
     pub task: i32,
@@ -37,13 +37,13 @@ pub struct Listed {
     pub kind: Kind,
     /// Its rows. `None` while they are on their way.
     pub rows: Option<Vec<Row>>,
-    /// The selected one, of those that the text lets through.
+    /// Index of the selected row among the rows that match.
     pub selected: usize,
-    /// The text that is looked for.
+    /// Text that rows must contain.
     pub wanted: String,
 }
 
-/// What follows from a key.
+/// Effect of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Chosen {
     Nothing,
@@ -101,7 +101,7 @@ pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
     }
 }
 
-/// Fills the list that is open, if it is of this kind.
+/// Fills the open list, if it is of this kind.
 pub(crate) fn fill(model: &mut Model, (kind, rows): (Kind, Vec<Row>)) {
     if let Some(Overlay::List(list)) = &mut model.overlay
         && list.kind == kind
@@ -131,8 +131,8 @@ pub(crate) fn of_trash(tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
     (Kind::Trash, deleted.map(row).collect())
 }
 
-/// Takes what waits for a person, oldest first.
-pub(crate) fn of_agents(agents: &[proto::AgentStatus]) -> (Kind, Vec<Row>) {
+/// Returns the agents that wait for the person, oldest first. Only tasks of `project`, the one on the screen, can be selected.
+pub(crate) fn of_agents(agents: &[proto::AgentStatus], project: &str) -> (Kind, Vec<Row>) {
     let has_issue =
         |agent: &proto::AgentStatus| agent.issue.as_ref().is_some_and(|issue| !issue.issue_type.is_empty());
     let waits = |agent: &&proto::AgentStatus| {
@@ -150,13 +150,14 @@ pub(crate) fn of_agents(agents: &[proto::AgentStatus]) -> (Kind, Vec<Row>) {
         };
         let task = if agent.task_number > 0 { format!(" #{:04}", agent.task_number) } else { String::new() };
         let text = format!("{}{task} {}: {what}", agent.project_name, agent.task_title);
-        Row { text, task: agent.task_number, key: None }
+        let task = if agent.project_id == project { agent.task_number } else { 0 };
+        Row { text, task, key: None }
     };
     (Kind::Inbox, waiting.iter().map(row).collect())
 }
 
 impl Listed {
-    /// Returns its title, and the keys that count in it.
+    /// Returns its title and its keys.
     pub(crate) fn words(&self) -> (&'static str, &'static str) {
         match self.kind {
             Kind::Branches => ("Branches", "m merge  x delete  X discard  P prune  Esc close"),
@@ -166,7 +167,7 @@ impl Listed {
         }
     }
 
-    /// Returns the rows that the text lets through.
+    /// Returns the rows that match the text.
     pub(crate) fn shown(&self) -> Vec<&Row> {
         let wanted = self.wanted.to_lowercase();
         let has = |row: &&Row| wanted.split_whitespace().all(|word| row.text.to_lowercase().contains(word));
@@ -208,12 +209,12 @@ impl Listed {
         Chosen::Nothing
     }
 
-    /// Returns what follows from a key that is about the selected row.
+    /// Returns the effect of a key on the selected row.
     fn of_row(&self, code: KeyCode, row: &Row) -> Chosen {
         let enter = code == KeyCode::Enter;
         match (self.kind, code) {
             (Kind::Palette, _) if enter => row.key.map_or(Chosen::Nothing, Chosen::Key),
-            (Kind::Inbox, _) if enter => Chosen::Task(row.task),
+            (Kind::Inbox, _) if enter && row.task > 0 => Chosen::Task(row.task),
             (Kind::Trash, KeyCode::Enter | KeyCode::Char('u' | 'r')) => {
                 Chosen::Call(Command::RestoreTask(row.task))
             }

@@ -45,7 +45,7 @@ pub enum Message {
     ScreenEnded,
     /// Lines that have left the screen, with the number of the first.
     Scrollback(u64, Vec<Arc<Line>>),
-    /// Number of the line that has the text that was looked for, if there is one.
+    /// Result of a search: the number of the line, if there is one.
     Found(Option<u64>),
     /// Logs of sessions.
     Logs(Vec<proto::Log>),
@@ -57,7 +57,7 @@ pub enum Message {
     Branches(Vec<proto::Branch>),
     /// The tasks in the trash.
     Trash(Vec<proto::Task>),
-    /// Everything that waits for the person, of all projects.
+    /// All agents, of all projects.
     Inbox(Vec<proto::AgentStatus>),
     /// Something was saved.
     Saved,
@@ -144,7 +144,7 @@ pub enum Command {
     Find {
         /// The text.
         text: String,
-        /// Number of the line above which it is looked for.
+        /// Search above the line with this number.
         before: u64,
     },
     /// Puts the selected text into the clipboard of the person's terminal.

@@ -98,13 +98,13 @@ pub enum Overlay {
     Task(Box<TaskForm>),
     /// An answer to what the agent of a task asks, in the status bar.
     Answer(i32, Box<forms::Line>),
-    /// A text to look for in the lines that have left the agent's screen, in the status bar.
+    /// Text to find in the scrollback, typed in the status bar.
     Find(Box<forms::Line>),
     /// A question in the status bar.
     Confirm(Confirm),
-    /// A list, from which the person chooses.
+    /// A list to choose from.
     List(Box<Listed>),
-    /// All that is known of a task, from this line on.
+    /// Details of a task, from this line on.
     Info(i32, u16),
 }
 
@@ -160,14 +160,14 @@ pub struct Logs {
     pub open: Option<(Box<proto::Log>, u16)>,
 }
 
-/// What a task changes, once it was asked for.
+/// The diff of a task, once it was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Diff {
     /// The task, or 0.
     pub task: i32,
     /// Its lines. `None` while they are on their way.
     pub lines: Option<Vec<DiffLine>>,
-    /// The first that is shown.
+    /// Index of the first line on the screen.
     pub at: usize,
 }
 
@@ -217,7 +217,7 @@ pub struct Model {
     pub settings: Settings,
     /// Width of the left panel, in percent.
     pub split: u16,
-    /// What is selected in the right panel.
+    /// Text selected in the right panel.
     pub selection: Option<Selection>,
     /// True while the divider is dragged.
     pub dragging: bool,

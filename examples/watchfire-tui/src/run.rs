@@ -122,7 +122,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
             match command {
                 Command::Quit => leaves = true,
                 // A terminal without a clipboard ignores it.
-                Command::Copy(selected) => screen.copy(selected, model.areas().terminal)?,
+                Command::Copy(selected) => screen.copy(&model, selected)?,
                 Command::Resize { .. } => resize = Some((Instant::now() + SETTLE, command)),
                 Command::Edit(text) => {
                     // The editor reads the keys, and has the terminal as it was.

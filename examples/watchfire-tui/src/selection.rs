@@ -1,16 +1,16 @@
-//! Text that the person selects with the mouse, and its copy.
+//! Text that the person selects and copies with the mouse.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::Span;
 
-/// A selection, from where the mouse went down to where it is, as text flows.
+/// A selection: from the cell where the button went down to the cell under the mouse, as text flows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Selection {
     /// Where it began.
     pub from: Position,
-    /// Where it ends, which is a part of it.
+    /// End, inclusive.
     pub to: Position,
 }
 

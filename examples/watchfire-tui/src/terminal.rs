@@ -15,8 +15,6 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
 
 use crate::model::Model;
 use crate::selection::Selection;
@@ -28,11 +26,7 @@ static HOOK: Once = Once::new();
 
 /// The terminal while it is ours. It is put back when this is dropped, and before the message of a panic.
 #[derive(Debug)]
-pub(crate) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
-    /// What was drawn last.
-    shown: Buffer,
-}
+pub(crate) struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
     pub(crate) fn take() -> std::io::Result<Self> {
@@ -51,23 +45,24 @@ impl Screen {
         if made.is_err() {
             restore();
         }
-        Ok(Self { terminal: made?, shown: Buffer::default() })
+        made.map(Self)
     }
 
     /// Draws a model, as one update, so that no half of it is seen.
     pub(crate) fn draw(&mut self, model: &Model) -> std::io::Result<()> {
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        let drawn = self.terminal.draw(|frame| view(model, frame)).map(|drawn| drawn.buffer.clone());
+        queue!(self.0.backend_mut(), BeginSynchronizedUpdate)?;
+        let drawn = self.0.draw(|frame| view(model, frame)).map(drop);
         // Also after an error: a terminal shows nothing else before the end.
-        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
-        self.shown = drawn?;
-        Ok(())
+        execute!(self.0.backend_mut(), EndSynchronizedUpdate)?;
+        drawn
     }
 
-    /// Puts text that is shown into the clipboard.
-    pub(crate) fn copy(&mut self, selected: Selection, area: Rect) -> std::io::Result<()> {
-        let text = selected.text(area, &self.shown);
-        execute!(self.terminal.backend_mut(), CopyToClipboard::to_clipboard_from(text))
+    /// Puts the text that a model selects into the clipboard.
+    pub(crate) fn copy(&mut self, model: &Model, selected: Selection) -> std::io::Result<()> {
+        // Drawn once more: what is on the screen may be older than the selection.
+        let drawn = self.0.draw(|frame| view(model, frame))?;
+        let text = selected.text(model.areas().terminal, drawn.buffer);
+        execute!(self.0.backend_mut(), CopyToClipboard::to_clipboard_from(text))
     }
 }
 

@@ -163,7 +163,7 @@ fn leaving_asks_while_agents_work() {
     assert_eq!(press(&mut model, &["ctrl+q", "ctrl+q"]), [Command::Quit], "twice means it");
 }
 
-/// The terminal is that of the selected task's agent, else that of the newest.
+/// The right panel shows the terminal of the selected task's agent, or of the newest agent.
 #[test]
 fn the_selected_task_shows_its_agent() {
     let mut model = model(100, 30);
@@ -179,7 +179,7 @@ fn the_selected_task_shows_its_agent() {
     assert_eq!(update(&mut model, Message::Status(Box::default())), [Command::Follow(String::new())]);
 }
 
-/// What the selected task changes is shown, and with another task that one's.
+/// The diff follows the selection.
 #[test]
 fn the_diff_is_of_the_selected_task() {
     let mut model = model(100, 30);
@@ -205,7 +205,7 @@ fn the_diff_is_of_the_selected_task() {
     assert_eq!(model.right, RightTab::Logs);
 }
 
-/// What is looked for is found upwards, from what is shown.
+/// A search goes upwards from the lines on the screen.
 #[test]
 fn lines_that_have_gone_are_found() {
     let mut model = model(100, 30);
@@ -299,6 +299,7 @@ fn what_waits_is_listed_oldest_first() {
     let mut model = model(100, 30);
     assert_eq!(press(&mut model, &["I"]), [Command::GetInbox]);
     let agent = |number: i32, started: &str, state: &str| proto::AgentStatus {
+        project_id: "p".to_owned(),
         task_number: number,
         started_at: started.to_owned(),
         state: state.to_owned(),
@@ -306,14 +307,16 @@ fn what_waits_is_listed_oldest_first() {
     };
     let asks =
         proto::AgentStatus { questions: vec!["Which?".to_owned()], ..agent(4, "2026-02-03", "asking") };
-    update(
-        &mut model,
-        Message::Inbox(vec![asks, agent(7, "2026-02-01", "running"), agent(2, "2026-02-02", "held")]),
-    );
+    // Another project has a task of that number too.
+    let other = proto::AgentStatus { project_id: "q".to_owned(), ..agent(7, "2026-02-04", "held") };
+    let (running, held) = (agent(7, "2026-02-01", "running"), agent(2, "2026-02-02", "held"));
+    update(&mut model, Message::Inbox(vec![other, asks, running, held]));
     let Some(Overlay::List(list)) = &model.overlay else { panic!("a list") };
     let rows: Vec<_> = list.rows.iter().flatten().map(|row| row.task).collect();
-    assert_eq!(rows, [2, 4]);
-    press(&mut model, &["j", "enter"]);
+    assert_eq!(rows, [2, 4, 0]);
+    press(&mut model, &["G", "j", "j", "enter"]);
+    assert_eq!(model.selected, 1, "it is no task of this project");
+    press(&mut model, &["k", "enter"]);
     assert_eq!((model.selected, model.overlay.is_none()), (4, true));
 }
 

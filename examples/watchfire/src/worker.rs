@@ -1,4 +1,4 @@
-//! The program that runs the agents of a project: the daemon where one runs, else this one. Both are spoken to in the same way.
+//! The program that runs a project's agents: the daemon if one runs, else this program. Commands speak to both through the same API.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use watchfire_client::{ApiError, Daemon, environment, work_proto as proto};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Proposal, TaskInfo};
 use watchfire_core::schedule::{LifeId, RunId};
-use watchfire_core::store::{TaskQuery, TaskStore as _};
+use watchfire_core::store::{Malformed, TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind};
 
 use crate::compose;
@@ -109,7 +109,7 @@ impl Worker {
         Ok(self.daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner())
     }
 
-    /// Returns the variables that agents get theirs from. Those of this program it has itself.
+    /// Returns this terminal's variables for the daemon's agents. Agents of this program inherit them anyway.
     fn environment(&self) -> HashMap<String, Vec<u8>> {
         if self.own.is_some() { HashMap::new() } else { environment() }
     }
@@ -181,10 +181,10 @@ impl Worker {
         Ok(accepted.into_inner().task_numbers)
     }
 
-    /// Returns all tasks with their states.
-    pub(crate) async fn tasks(&self) -> Result<Vec<TaskInfo>> {
+    /// Returns all tasks with their states, and the files that cannot be read.
+    pub(crate) async fn tasks(&self) -> Result<(Vec<TaskInfo>, Vec<Malformed>)> {
         let list = self.place.store.list(&TaskQuery::new()).await?;
-        Ok(self.place.infos(list.tasks.into_iter().map(|task| task.value))?)
+        Ok((self.place.infos(list.tasks.into_iter().map(|task| task.value))?, list.malformed))
     }
 
     /// Returns the title of a task now, if its file can be read.
@@ -192,7 +192,7 @@ impl Worker {
         self.place.store.get(task).await.ok().map(|task| task.value.title)
     }
 
-    /// Connects anew to a daemon that has gone. Returns whether one is there.
+    /// Connects again after the daemon has ended. Returns whether one runs.
     pub(crate) async fn reconnect(&mut self) -> bool {
         match Daemon::connect(self.place.home.path()).await {
             Ok(daemon) => {

@@ -82,9 +82,12 @@ fn a_bad_command_hinders_nothing() {
     let (world, _) = world("");
     let root = world.project("shop", "");
     world.task(&root, "Fails", "fail no way");
-    for command in ["exit 7", "/nowhere/program", "exec 0<&-; exit 0"] {
-        world.run(&root, ["settings", "--global", "notify.command", command]).good();
+    let mark = world.path("mark");
+    for bad in ["exit 7", "/nowhere/program", "exec 0<&-; exit 0", "sleep 600"] {
+        let command = format!("touch '{}'; {bad}", mark.display());
+        world.run(&root, ["settings", "--global", "notify.command", &command]).good();
         world.run(&root, ["task", "ready", "1"]).good();
-        assert!(world.run(&root, ["run", "1"]).code(3).stdout.contains("no way"), "{command}");
+        assert!(world.run(&root, ["run", "1"]).code(3).stdout.contains("no way"), "{bad}");
+        fs::remove_file(&mark).expect("it was run");
     }
 }

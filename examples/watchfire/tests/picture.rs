@@ -21,7 +21,7 @@ const SIZE: (u16, u16) = (100, 26);
 /// The longest time for which nothing moves.
 const STILL: Duration = Duration::from_millis(1_500);
 
-/// What an agent says and does while it works, slowly enough to be watched.
+/// Returns a script for an agent that works slowly enough to watch.
 fn script(file: &str, ask: Option<&str>) -> String {
     let pace = if is_recorded() { 1.0 } else { 0.1 };
     let (reading, writing) = (0.8 * pace, 1.2 * pace);

@@ -17,7 +17,7 @@ pub(crate) struct Counted<C> {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Passes connections on, at most `most` at a time. A further one is closed at once.
+/// Passes on at most `most` connections at a time, and closes further ones at once.
 pub(crate) fn bounded<C>(
     connections: impl Stream<Item = io::Result<C>>,
     most: usize,

@@ -9,8 +9,8 @@ use crate::{Daemon, life, notify};
 /// Bytes on their way in one direction.
 const UNDER_WAY: usize = 64 << 10;
 
-/// Serves `orchestrator` with its open `project` to this process alone. The client is trusted: it may start agents that are less
-/// confined than the settings say, because the person asks it to.
+/// Serves `orchestrator` and its open `project` to this process alone. The client is trusted: it may start agents that are less
+/// confined than the settings say, because the person at the command line asked for it.
 #[must_use]
 pub fn within(orchestrator: Orchestrator, project: &ProjectHandle) -> Within {
     let telling = tokio::spawn(tell(orchestrator.clone(), project.clone()));
@@ -30,11 +30,11 @@ pub fn within(orchestrator: Orchestrator, project: &ProjectHandle) -> Within {
 pub struct Within {
     /// The client's end of the connection.
     pub connection: DuplexStream,
-    /// Ends once the project is closed and the person was told everything.
+    /// Ends after the project is closed and all notifications are out.
     pub telling: JoinHandle<()>,
 }
 
-/// Tells the person what needs them, from the time at which the project was opened.
+/// Notifies the person of everything since the project was opened.
 async fn tell(orchestrator: Orchestrator, project: ProjectHandle) {
     let subscribed = async {
         let opened = project.subscribe(None).await?.snapshot.opened;

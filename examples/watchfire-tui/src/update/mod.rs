@@ -60,7 +60,7 @@ fn follow(model: &mut Model) -> Option<Command> {
     Some(Command::Follow(wanted))
 }
 
-/// Asks for what the selected task changes, while that is shown.
+/// Asks for the selected task's diff while its tab is open.
 fn diff(model: &mut Model) -> Option<Command> {
     if model.right != RightTab::Diff || model.selected == 0 || model.diff.task == model.selected {
         return None;
@@ -69,7 +69,7 @@ fn diff(model: &mut Model) -> Option<Command> {
     Some(Command::GetDiff(model.selected))
 }
 
-/// Shows the screen of a session. Whoever has scrolled back goes on seeing the same lines.
+/// Shows the screen of a session. A view that is scrolled back keeps its lines.
 fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Command> {
     if model.terminal.session != session {
         // The agent before it is gone with its lines, and this one has never been given our size.
@@ -91,7 +91,7 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
     if terminal.back > 0 { right::scroll(model, 0) } else { Vec::new() }
 }
 
-/// Shows the line that was looked for at the top.
+/// Scrolls to a line that a search has found.
 fn found(model: &mut Model, line: Option<u64>) -> Vec<Command> {
     let end = model.terminal.snapshot.as_ref().map_or(0, |screen| screen.scrollback.end);
     match line {
@@ -136,7 +136,10 @@ fn learn(model: &mut Model, message: Message) {
         Message::Diff(..) => {}
         Message::Branches(branches) => lists::fill(model, lists::of_branches(&branches)),
         Message::Trash(tasks) => lists::fill(model, lists::of_trash(&tasks)),
-        Message::Inbox(agents) => lists::fill(model, lists::of_agents(&agents)),
+        Message::Inbox(agents) => {
+            let rows = lists::of_agents(&agents, &model.project.project_id);
+            lists::fill(model, rows);
+        }
         Message::Log(log) => model.logs.open = Some((log, 0)),
         Message::Saved => flash(model, "Saved", false),
         Message::Created(number) => {

@@ -12,7 +12,7 @@ use super::clean;
 use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab};
 use crate::theme::{Look, of_project, style};
 
-/// Longest name of a project that is shown, and columns of all else in the first row.
+/// Longest project name in the first row, and the columns that the rest of the row needs.
 const NAME: usize = 24;
 const ELSE: u16 = 68;
 

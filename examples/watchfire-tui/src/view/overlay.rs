@@ -108,7 +108,7 @@ pub(super) fn list(model: &Model, list: &Listed, frame: &mut Frame<'_>) {
     }
 }
 
-/// Returns all that is known of a task.
+/// Returns the details of a task.
 pub(crate) fn info_lines(model: &Model, number: i32) -> Vec<Line<'static>> {
     let Some(task) = model.task(number) else { return Vec::new() };
     let mut lines = Vec::new();

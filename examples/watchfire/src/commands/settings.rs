@@ -33,7 +33,7 @@ pub(crate) struct SettingsArgs {
     /// Your own settings, for all projects, instead of the project's
     #[arg(long)]
     global: bool,
-    /// Show all that are set, also on a terminal
+    /// Print all settings that have a value, even on a terminal
     #[arg(long, conflicts_with = "value")]
     list: bool,
 }

@@ -14,17 +14,17 @@ use crate::failure::Result;
 use crate::interrupts::Interrupts;
 use crate::worker::Worker;
 
-/// Time within which a daemon that has gone may be back, and pause between two looks.
+/// Time that a daemon has to come back, and the pause between two tries.
 const BACK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A run, as it is followed.
+/// A run and its view.
 pub(crate) struct Followed<'a> {
     worker: &'a mut Worker,
     run: RunId,
     scope: Scope,
     log: ProjectLog,
-    /// The place in the log up to which all is shown.
+    /// Place in the log of the last change on the screen.
     cursor: String,
     /// Lives whose ends are shown.
     lives: BTreeSet<LifeId>,
@@ -85,8 +85,13 @@ impl<'a> Followed<'a> {
                     }
                     // The log is bounded. The run itself is not affected.
                     Ok(Some(Item::Missed(first, last))) => {
-                        let lost = (last + 1).saturating_sub(first.max(1));
-                        self.view.note(&format!("{lost} changes are not shown: this terminal was too slow"));
+                        self.view.note(&match last {
+                            0 => "changes are not shown: they are too old".to_owned(),
+                            _ => format!(
+                                "{} changes are not shown: this terminal was too slow",
+                                (last + 1).saturating_sub(first)
+                            ),
+                        });
                         if let Some(summary) = self.again().await? {
                             return Ok((summary, self.spent));
                         }
@@ -127,10 +132,10 @@ impl<'a> Followed<'a> {
         Ok(state)
     }
 
-    /// Waits for a daemon that has gone to be back, and goes on where this was.
+    /// Waits for the daemon to come back, and follows the log from the last change.
     ///
     /// # Errors
-    /// The error with which it went, if it does not come back in time or the person does not wait for it.
+    /// The error that ended the connection, if the daemon is not back in time or the person stops waiting.
     async fn reconnect(&mut self, mut error: ApiError, interrupts: &Interrupts) -> Result<()> {
         let is_away = |error: &ApiError| error.code == "app_not_running";
         if self.worker.own().is_some() || !is_away(&error) {
@@ -177,7 +182,7 @@ impl<'a> Followed<'a> {
         }
     }
 
-    /// Shows what was under way before the run was started, and is part of it.
+    /// Shows a life that was running before the run and belongs to it.
     async fn show_life(&mut self, life: Life) {
         let change = Change::Life(Box::new(life));
         if !self.concerns(&change) {
@@ -189,7 +194,7 @@ impl<'a> Followed<'a> {
         self.view.change(&change, Instant::now());
     }
 
-    /// Returns whether a change is about the run. In this program there is nothing else.
+    /// Returns whether a change belongs to the run. In this program every change does.
     fn concerns(&mut self, change: &Change) -> bool {
         if self.worker.own().is_some() {
             return true;
@@ -213,7 +218,7 @@ impl<'a> Followed<'a> {
         }
     }
 
-    /// Looks up the title of a task that is new, or that its agent may have renamed.
+    /// Looks up the title of a task that is new or may have been renamed by its agent.
     async fn learn_title(&mut self, life: &Life) {
         let number = match life.subject {
             Subject::Task { task } if self.view.needs_title(task) => task,

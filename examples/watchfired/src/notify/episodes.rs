@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, Subject};
 
-/// At most so many notifications in [`WHILE`]: whoever gets more looks anyway.
+/// Largest number of notifications within [`WHILE`]. A person who gets that many looks anyway.
 const MOST: usize = 10;
 const WHILE: Duration = Duration::from_secs(60);
 
@@ -15,11 +15,11 @@ const WHILE: Duration = Duration::from_secs(60);
 pub(super) struct News {
     /// `asks`, `limited`, `held`, `failed` or `over`.
     pub(super) event: &'static str,
-    /// In words, which may be those of an agent.
+    /// Text for the person. It may quote an agent.
     pub(super) message: String,
 }
 
-/// What was told. Each episode is told once: a task that goes on asking is no news.
+/// Episodes that were told. Each is told once: a task that goes on asking is not news.
 #[derive(Debug, Default)]
 pub(super) struct Episodes {
     open: BTreeMap<LifeId, &'static str>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use watchfire_core::model::Settings;
 use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
-use watchfire_core::schedule::{Change, Subject};
+use watchfire_core::schedule::Change;
 
 use episodes::{Episodes, News};
 use tell::Told;
@@ -46,11 +46,7 @@ fn is_wanted(settings: &Settings, news: &News) -> bool {
 
 async fn title(project: &ProjectHandle, change: &Change) -> String {
     let Change::Life(life) = change else { return String::new() };
-    let number = match life.subject {
-        Subject::Refine { draft } => Some(draft),
-        subject => subject.task(),
-    };
-    match number {
+    match life.subject.about() {
         // A task whose file is gone has no title.
         Some(number) => project.store().get(number).await.map(|task| task.value.title).unwrap_or_default(),
         None => life.subject.to_string(),

@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Program that shows a text on the desktop, and how it takes title and text.
 const DESKTOP: &str = if cfg!(target_os = "macos") { "osascript" } else { "notify-send" };
 
-/// News, with all that is told about it.
+/// News, as the command and the desktop get it.
 pub(super) struct Told {
     /// For the command.
     value: Value,
-    /// For the desktop: nothing of an agent's words, since arguments are shown to all users of the machine.
+    /// For the desktop. It never quotes an agent: all users of the machine can read arguments.
     line: (String, String),
 }
 

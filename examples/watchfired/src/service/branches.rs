@@ -31,8 +31,8 @@ impl Daemon {
         let task = task_of(name)?;
         let options = MergeOptions::default().with_into(some(target).map(str::to_owned));
         let state = project.merge_with(task, options).await?;
-        match state {
-            LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing } => {
+        match is_merged(&state) {
+            true => {
                 // A merged branch may be gone.
                 let gone = proto::Branch {
                     name: name.to_owned(),
@@ -43,7 +43,7 @@ impl Daemon {
                 };
                 Ok(one(&project, name).await.unwrap_or(gone))
             }
-            state => Ok(proto::Branch { problem: state.to_string(), ..one(&project, name).await? }),
+            false => Ok(proto::Branch { problem: state.to_string(), ..one(&project, name).await? }),
         }
     }
 
@@ -92,6 +92,11 @@ impl Daemon {
         project.prune().await?;
         Ok(proto::BranchList { branches: listed(&project).await? })
     }
+}
+
+/// Returns whether a merge has ended well. Everything else, such as a conflict or work that is held, needs a person.
+pub(super) fn is_merged(state: &LifeState) -> bool {
+    matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing })
 }
 
 /// Returns the task that a branch belongs to.

@@ -5,7 +5,7 @@ use watchfire_core::Result;
 use watchfire_core::backend::{Issue, IssueKind};
 use watchfire_core::model::{Mode, Phase, Timestamp};
 use watchfire_core::orchestrator::ProjectHandle;
-use watchfire_core::schedule::{Ledger, Life, LifeState, Scope, Subject};
+use watchfire_core::schedule::{Ledger, Life, LifeState, Scope};
 use watchfire_core::session::Session;
 
 use super::convert::{timestamp, wire};
@@ -49,10 +49,7 @@ pub(super) async fn of_life(
         Some(Scope::All) => Mode::StartAll,
         _ => life.subject.mode(),
     };
-    let about = match life.subject {
-        Subject::Refine { draft } => Some(draft),
-        subject => subject.task(),
-    };
+    let about = life.subject.about();
     let phase = match life.subject.phase() {
         Some(Phase::Refine) => "refine",
         Some(Phase::Generate) => "generate",

@@ -11,7 +11,7 @@ use watchfire_api::work_proto::work_service_server::WorkService;
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::Mode;
 use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo};
-use watchfire_core::schedule::{Accept, Ending, LifeId, LifeState, ResumeTarget, RunId};
+use watchfire_core::schedule::{Accept, LifeId, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_git::diff::{DiffRequest, Part};
@@ -19,6 +19,7 @@ use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::agents::variables;
 use super::answer;
+use super::branches::is_merged;
 use super::convert::{number, some, wire};
 use super::follow::{Out, stream};
 use crate::Daemon;
@@ -91,7 +92,7 @@ impl Daemon {
     }
 }
 
-/// Ends what generates a proposal, unless it is taken from it.
+/// Stops the agent that generates a proposal when nobody waits for it any more.
 struct Generating(Option<(ProjectHandle, Mode)>);
 
 impl Drop for Generating {
@@ -151,9 +152,7 @@ impl Daemon {
         let into = some(&request.into).map(str::to_owned);
         let options = MergeOptions::default().with_into(into).with_accept(accept);
         let state = project.merge_with(number(request.task_number)?, options).await?;
-        // Everything else, such as a conflict or work that is held, needs a person.
-        let good = matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing });
-        Ok(proto::MergeTaskResponse { good, outcome: state.to_string() })
+        Ok(proto::MergeTaskResponse { good: is_merged(&state), outcome: state.to_string() })
     }
 
     async fn remove_of(&self, request: proto::RemoveBranchRequest) -> Result<proto::RemoveBranchResponse> {

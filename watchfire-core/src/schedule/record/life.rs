@@ -124,6 +124,15 @@ impl Subject {
         }
     }
 
+    /// Returns the task that it is about: the one that it works on, or the draft that it refines.
+    #[must_use]
+    pub fn about(self) -> Option<TaskNumber> {
+        match self {
+            Self::Refine { draft } => Some(draft),
+            other => other.task(),
+        }
+    }
+
     /// Returns the phase of wildfire, for a step that works on no task.
     #[must_use]
     pub fn phase(self) -> Option<Phase> {

@@ -84,7 +84,7 @@ pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit
     Ok(Exit::Good)
 }
 
-/// Returns the program that has the project: while it changes branches, no other does.
+/// Returns the program that has the project. No other program changes its branches meanwhile.
 async fn find(context: &Context) -> Result<Option<Worker>> {
     let interrupts = Interrupts::listen()?;
     Worker::find(context.project().await?, false, &interrupts).await

@@ -6,7 +6,6 @@ use clap::Args;
 use watchfire_client::daemon_proto::StartAgentRequest;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::schedule::{LifeState, Scope};
-use watchfire_core::store::{TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
 use super::chat::{self, ChatArgs};
@@ -288,14 +287,12 @@ pub(crate) async fn follow(
     wanted: &Wanted,
     interrupts: &Interrupts,
 ) -> Result<Ended> {
-    let view = progress::view(out, titles(&worker.tasks().await?))?;
+    let view = progress::view(out, titles(&worker.tasks().await?.0))?;
     let run = Followed::start(worker, wanted.scope(), wanted.request(), view).await?;
     let (summary, spent) = run.until_its_end(interrupts).await?;
     // After the run: agents may have changed titles and states.
-    let tasks = worker.tasks().await?;
-    let malformed = match wanted.target {
-        Target::Task(_) => Vec::new(),
-        Target::All | Target::Wildfire => worker.place.store.list(&TaskQuery::new()).await?.malformed,
-    };
+    let (tasks, malformed) = worker.tasks().await?;
+    // A run of one task does not answer for the others.
+    let malformed = if matches!(wanted.target, Target::Task(_)) { Vec::new() } else { malformed };
     Ok(Ended { summary, tasks, spent, malformed })
 }

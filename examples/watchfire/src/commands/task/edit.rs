@@ -57,7 +57,7 @@ pub(crate) struct EditArgs {
 }
 
 impl EditArgs {
-    /// Opens the editor for the task that the only word of a command line names.
+    /// Takes the task's number from the only word of `watchfire task N`.
     pub(super) fn named(words: &[String]) -> Result<Self> {
         let number = match words {
             [number] => number.parse().ok(),
