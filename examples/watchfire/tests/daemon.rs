@@ -150,6 +150,24 @@ fn a_run_goes_on_with_the_next_daemon() {
     assert!(ended.status.success() && said.contains("#0001 Waits: merged into"), "{said}");
 }
 
+/// A task whose turn is not yet says so: other terminals may have agents at work.
+#[test]
+fn a_run_that_waits_for_its_turn_says_so() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "Long", "hang");
+    world.task(&root, "Short", "write n 1\ncommit n\ndone");
+    with.started(&root);
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    let mut run = world.command(&root, ["run", "2"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(run.stdout.take().unwrap()));
+    let first = lines.next().unwrap().unwrap();
+    assert_eq!(first, "#0002 waits for its turn: other agents work on this project");
+    world.run(&root, ["agent", "stop"]).good();
+    assert_eq!(run.wait().unwrap().code(), Some(3));
+}
+
 /// An agent gets what its own terminal has, and not what the daemon's had; no file of the home gets any of it.
 #[test]
 fn an_agent_gets_the_variables_of_its_terminal() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use watchfire_client::daemon_proto::StartAgentRequest;
 use watchfire_client::{ApiError, Followed as Item, ProjectLog, State};
 use watchfire_core::orchestrator::{Record, Spent};
-use watchfire_core::schedule::{Change, Life, LifeId, RunId, RunSummary, Scope, Subject};
+use watchfire_core::schedule::{Change, Life, LifeId, LifeState, RunId, RunSummary, Scope, Subject, Wait};
 use watchfire_core::{Error, ErrorKind};
 
 use super::{FRAME, View};
@@ -17,6 +17,8 @@ use crate::worker::Worker;
 /// Time that a daemon has to come back, and the pause between two tries.
 const BACK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
+/// Time after which a run tells that its task waits for its turn.
+const QUEUED: Duration = Duration::from_secs(1);
 
 /// A run and its view.
 pub(crate) struct Followed<'a> {
@@ -29,6 +31,8 @@ pub(crate) struct Followed<'a> {
     /// Lives whose ends are shown.
     lives: BTreeSet<LifeId>,
     spent: Spent,
+    /// Time at which it is told that the only task of the run waits for its turn, unless that comes first.
+    queued: Option<tokio::time::Instant>,
     view: Box<dyn View>,
 }
 
@@ -49,6 +53,8 @@ impl<'a> Followed<'a> {
             None => (state, log),
         };
         let run = RunId(worker.start(request).await?.run_id);
+        // In this program nothing else has the turn.
+        let is_one = worker.own().is_none() && matches!(scope, Scope::Task(_));
         let mut followed = Self {
             worker,
             run,
@@ -57,6 +63,7 @@ impl<'a> Followed<'a> {
             cursor: state.cursor,
             lives: BTreeSet::new(),
             spent: Spent::default(),
+            queued: is_one.then(|| tokio::time::Instant::now() + QUEUED),
             view,
         };
         if followed.worker.own().is_none() {
@@ -74,6 +81,7 @@ impl<'a> Followed<'a> {
         let mut asked = false;
         let mut doing = HashMap::new();
         loop {
+            let queued = self.queued;
             tokio::select! {
                 // Changes first: a busy log must not wait behind frames that show it.
                 biased;
@@ -112,6 +120,12 @@ impl<'a> Followed<'a> {
                     asked = true;
                     self.worker.stop(self.run).await;
                     self.view.note("stopping: agents are ended and their work is kept; Ctrl+C again leaves at once");
+                }
+                () = tokio::time::sleep_until(queued.unwrap_or_else(tokio::time::Instant::now)), if queued.is_some() => {
+                    self.queued = None;
+                    if let Scope::Task(task) = self.scope {
+                        self.view.note(&format!("#{task} waits for its turn: other agents work on this project"));
+                    }
                 }
                 _ = frames.tick(), if self.view.is_live() => self.view.tick(&doing, Instant::now()),
             }
@@ -169,7 +183,12 @@ impl<'a> Followed<'a> {
         }
         match &record.change {
             // Before the record, which is printed with the title.
-            Change::Life(life) => self.learn_title(life).await,
+            Change::Life(life) => {
+                if life.state != (LifeState::Waiting { on: Wait::Turn }) {
+                    self.queued = None;
+                }
+                self.learn_title(life).await;
+            }
             Change::SessionOver { end, .. } => {
                 self.spent = self.spent.plus(Spent::new(end.usage, end.cost));
             }
