@@ -193,21 +193,26 @@ fn commit_locked(repo: &Repository, options: &GitOptions, lock: IndexLock) -> Re
     let tree = repo.find_tree(tree).during("reading a tree")?;
     let person = identity::person(repo, &options.fallback)?;
     let parents: Vec<_> = head.iter().collect();
+    let index = with_line_staged(repo, old, new)?;
     // A person may have removed the lock. Then a commit without its line in the index would be taken back by the
     // next commit.
     if !lock.is_held() {
         return Ok(Err(LOCKED.to_owned()));
     }
+    if let Some(index) = index {
+        lock.put_ahead(&index.to_bytes())?;
+    }
     let made = repo
         .commit(Some("HEAD"), &person, &person, MESSAGE, &tree, &parents)
         .during("committing .gitignore")?;
-    index_line(repo, lock, old, new)?;
+    lock.has_moved();
+    reached("init: index in place");
     Ok(Ok(commit(made)))
 }
 
-/// Adds the line to the index too, unless the person staged the removal of the file, or something that
+/// Returns the index with the line added too, unless the person staged the removal of the file, or something that
 /// is no file.
-fn index_line(repo: &Repository, lock: IndexLock, old: Option<Node>, new: Node) -> Result<()> {
+fn with_line_staged(repo: &Repository, old: Option<Node>, new: Node) -> Result<Option<IndexFile>> {
     let path = repo.path().join("index");
     let mut index = IndexFile::read(&path)?;
     let staged = index.entry(NAME.as_bytes());
@@ -223,10 +228,10 @@ fn index_line(repo: &Repository, lock: IndexLock, old: Option<Node>, new: Node) 
             Node { mode: entry.node.mode, id }
         }
         // Staged as removed, or as something that is no file: the index stays as it is.
-        _ => return Ok(()),
+        _ => return Ok(None),
     };
     // The index gets a new time, and git believes entries that are older than their index.
     index.settle(repo.workdir().unwrap_or(Path::new("/")));
     index.set(Entry::new(NAME.as_bytes(), node, None));
-    lock.put(&index.to_bytes())
+    Ok(Some(index))
 }

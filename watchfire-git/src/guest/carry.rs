@@ -1,11 +1,10 @@
 //! Moves the person's references, HEAD and index as a guest moved its own.
 
 use git2::{Oid, Repository};
+use watchfire_core::Result;
 use watchfire_core::model::RepoPath;
-use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
-use crate::failpoint::reached;
 use crate::guest::copies::Guest;
 use crate::guest::import::Imported;
 use crate::guest::state::{Head, State, is_carried};
@@ -14,7 +13,6 @@ use crate::index::file::IndexFile;
 use crate::names;
 use crate::objects::tree_diff;
 use crate::publish::user_checkout;
-use crate::repository::index_lock::IndexLock;
 use crate::repository::left;
 use crate::repository::project::{Project, delete_ref, move_ref};
 use crate::repository::reach;
@@ -191,22 +189,22 @@ pub(super) fn set_head(repo: &Repository, old: &Head, new: &Head) -> Result<bool
     }
 }
 
-/// Enters what the guest committed into the person's index, but for paths that the person staged otherwise.
-pub(super) fn enter(
+/// Returns the person's index with what the guest committed, but for paths that the person staged otherwise. Returns `None`
+/// if nothing changes.
+pub(super) fn entered(
     project: &Project,
     repo: &Repository,
     base: &IndexFile,
     mut index: IndexFile,
     [old, new]: [Option<Oid>; 2],
-    lock: IndexLock,
-) -> Result<()> {
+) -> Result<Option<IndexFile>> {
     let tree = |commit: Option<Oid>| {
         let tree = commit.map(|id| repo.find_commit(id).map(|commit| commit.tree_id()));
         tree.transpose().during("reading a commit")
     };
     let changes = tree_diff::diff(repo, tree(old)?, tree(new)?)?;
     if changes.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     // The index gets a new time, and git believes entries that are older than their index.
     index.settle(&project.root);
@@ -222,10 +220,5 @@ pub(super) fn enter(
             None => index.remove(&change.path),
         }
     }
-    if !lock.is_held() {
-        return Err(Error::new(ErrorKind::Busy, "another git command has taken over the lock of the index"));
-    }
-    lock.put(&index.to_bytes())?;
-    reached("guest: index in place");
-    Ok(())
+    Ok(Some(index))
 }

@@ -9,7 +9,7 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::failpoint::reached;
 use crate::files;
-use crate::guest::carry::{Carrier, HEAD, Moved, OUTSIDE, enter, set_head};
+use crate::guest::carry::{Carrier, HEAD, Moved, OUTSIDE, entered, set_head};
 use crate::guest::copies::Guest;
 use crate::guest::stash::StashNews;
 use crate::guest::state::{Head, State, is_carried};
@@ -108,6 +108,12 @@ pub(crate) fn import(
     if index.has_conflicts() {
         return Ok(None);
     }
+    if let Some(lock) = &lock
+        && let Some(index) =
+            entered(project, repo, &guest.base_index()?, index, [base.commit(), theirs.commit()])?
+    {
+        lock.put_ahead(&index.to_bytes())?;
+    }
     let carrier = Carrier { project, repo, guest, held };
     // HEAD can name a branch only once that is there, and leaves one before that goes.
     let (deleted, made): (Vec<_>, Vec<_>) = sound.iter().partition(|moved| moved.new.is_none());
@@ -132,8 +138,8 @@ pub(crate) fn import(
         && follows
         && (State { head: theirs.head.clone(), ..ours }).commit() == theirs.commit()
     {
-        let base_index = guest.base_index()?;
-        enter(project, repo, &base_index, index, [base.commit(), theirs.commit()], lock)?;
+        lock.has_moved();
+        reached("guest: index in place");
     }
     for moved in deleted {
         carrier.carry(moved, None, &mut imported)?;

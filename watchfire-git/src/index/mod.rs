@@ -1,5 +1,6 @@
 //! git's index as bytes: read, changed and written without opening an agent's folder as a repository.
 
+pub(crate) mod ahead;
 pub(crate) mod entry;
 pub(crate) mod file;
 pub(crate) mod format;

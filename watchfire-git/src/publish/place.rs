@@ -14,6 +14,7 @@ use watchfire_core::{Error, Result};
 use crate::error::During;
 use crate::failpoint::{failing, reached};
 use crate::files::{self, unique};
+use crate::index::ahead::Ahead;
 use crate::index::file::IndexFile;
 use crate::objects::tree_diff::Change;
 use crate::publish::bring::Bringing;
@@ -115,7 +116,15 @@ impl Place {
         files::is_same(&self.token, &self.lock_path())
     }
 
+    /// Puts the index of before back, unless the complete one is in place.
+    pub(crate) fn take_back_index(&self) -> Result<()> {
+        self.ahead().take_back()
+    }
+
     pub(crate) fn release(&self) {
+        if let Err(error) = self.take_back_index() {
+            tracing::warn!(error = %error.report(), "an index cannot be put back");
+        }
         // The person may have removed our lock, and a git command may have taken it since.
         if self.is_locked() {
             _ = fs::remove_file(self.lock_path());
@@ -123,8 +132,20 @@ impl Place {
         _ = fs::remove_file(&self.token);
     }
 
+    /// Returns the index as it is without this publication.
     pub(crate) fn index(&self) -> Result<IndexFile> {
-        IndexFile::read(&self.git.join("index"))
+        self.ahead().read()
+    }
+
+    fn ahead(&self) -> Ahead {
+        Ahead::new(&self.git, &self.token)
+    }
+
+    /// Enters `changes` into the index before the target moves. The lock stays.
+    pub(crate) fn announce(&self, index: IndexFile, changes: &[Change]) -> Result<()> {
+        let brought = changes.iter().map(|change| Some((change.new, None))).collect();
+        let index = self.checkout().enter(index, changes, brought);
+        self.ahead().put(&index.to_bytes())
     }
 
     /// Returns an upper bound for the length of the index with `changes`.
@@ -208,6 +229,7 @@ impl Place {
         })();
         written.map_err(|e| Error::io("writing the index", e).with_path(&path))?;
         reached("publication: index in place");
+        self.ahead().forget();
         // By now a second name of the index.
         _ = fs::remove_file(&self.token);
         Ok(())

@@ -5,10 +5,11 @@
 //! 1. a note of what is about to happen;
 //! 2. the locks of the indices;
 //! 3. the checks;
-//! 4. the reference, by compare-and-swap;
-//! 5. the files;
-//! 6. the indices, which releases their locks;
-//! 7. the note is removed.
+//! 4. the new indices, without what the files will be like ([`Ahead`](crate::index::ahead::Ahead));
+//! 5. the reference, by compare-and-swap;
+//! 6. the files;
+//! 7. the complete indices, which releases their locks;
+//! 8. the note is removed.
 //!
 //! While the reference has moved and the files have not, the locks keep the person's git from committing the
 //! difference back.
@@ -384,6 +385,7 @@ impl Publication {
                 return held(place, ObstacleKind::IndexLocked, message.to_owned());
             }
         }
+        let mut indices = Vec::new();
         for (place, bringing) in self.checkouts.iter().zip(&bringings) {
             let checkout = place.checkout();
             // Checked again, because now no other git command can begin something.
@@ -417,8 +419,15 @@ impl Publication {
             if let Err(error) = staged {
                 return cannot_write(error, Some(&place.files)).map(Outcome::Held);
             }
+            indices.push((place, index));
         }
         reached("publication: staged");
+        for (place, index) in indices {
+            if let Err(error) = place.announce(index, &changes) {
+                return cannot_write(error, Some(&place.files)).map(Outcome::Held);
+            }
+        }
+        reached("publication: announced");
         let message = format!("watchfire: merge {}", self.key);
         if !move_ref(repo, &name, base, new, &message)? {
             return Ok(Outcome::Moved);
@@ -463,7 +472,9 @@ impl Publication {
     ) -> Result<bool> {
         // The target last: a checkout whose files stay must not lose its target.
         for (place, bringing) in self.checkouts.iter().zip(bringings).rev() {
-            if let Err(error) = place.take_back(changes, &self.converted(project, place), bringing) {
+            let files = place.take_back(changes, &self.converted(project, place), bringing);
+            // The indices before the target, as on the way there.
+            if let Err(error) = files.and_then(|()| place.take_back_index()) {
                 tracing::warn!(error = %error.report(), "a publication cannot be taken back");
                 return Ok(false);
             }

@@ -10,6 +10,7 @@ use watchfire_core::{Error, Result};
 use crate::error::broken;
 use crate::failpoint::reached;
 use crate::files;
+use crate::index::ahead::Ahead;
 
 /// The lock on an index. Released when it is dropped.
 ///
@@ -54,9 +55,10 @@ impl IndexLock {
         }
     }
 
-    /// Removes the lock that a killed process took with this `token`.
+    /// Removes the lock that a killed process took with this `token`, and takes back the index that it had put ahead.
     pub(crate) fn release(git: &Path, token: &Path) {
         let path = git.join("index.lock");
+        take_back(&Ahead::new(git, token));
         if files::is_same(token, &path) {
             _ = fs::remove_file(path);
         }
@@ -70,24 +72,47 @@ impl IndexLock {
         there.is_ok_and(|there| self.file.metadata().map(id).is_ok_and(|ours| ours == there))
     }
 
+    /// Makes `bytes` the index and keeps the lock, before HEAD moves. Dropping the lock takes the index back, unless HEAD
+    /// [has moved](Self::has_moved).
+    ///
+    /// # Errors
+    /// `workspace_broken` if the lock is another one by now, as if a person has removed it.
+    pub(crate) fn put_ahead(&self, bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        self.ahead().put(bytes)?;
+        reached("index lock: index ahead");
+        Ok(())
+    }
+
+    /// Releases the lock, and the index stays as it was put [ahead](Self::put_ahead).
+    pub(crate) fn has_moved(self) {
+        self.ahead().forget();
+    }
+
+    fn ahead(&self) -> Ahead {
+        let git = self.path.parent().unwrap_or(Path::new("/"));
+        Ahead::new(git, self.token.as_ref().unwrap_or(&self.path))
+    }
+
+    fn check(&self) -> Result<()> {
+        let taken =
+            || broken("another git command has taken over the lock of the index").with_path(&self.path);
+        self.is_held().then_some(()).ok_or_else(taken)
+    }
+
     /// Makes `bytes` the index, which releases the lock.
     pub(crate) fn put(mut self, bytes: &[u8]) -> Result<()> {
         let index = self.path.with_file_name("index");
         let failed = |e| Error::io("writing the index", e).with_path(&index);
         self.file.write_all(bytes).map_err(failed)?;
-        if !self.is_held() {
-            return Err(
-                broken("another git command has taken over the lock of the index").with_path(&self.path)
-            );
-        }
-        fs::rename(&self.path, &index).map_err(failed)?;
-        reached("init: index in place");
-        Ok(())
+        self.check()?;
+        fs::rename(&self.path, &index).map_err(failed)
     }
 }
 
 impl Drop for IndexLock {
     fn drop(&mut self) {
+        take_back(&self.ahead());
         // After `put` the name may belong to another git.
         if self.is_held() {
             _ = fs::remove_file(&self.path);
@@ -95,5 +120,11 @@ impl Drop for IndexLock {
         if let Some(token) = &self.token {
             _ = fs::remove_file(token);
         }
+    }
+}
+
+fn take_back(ahead: &Ahead) {
+    if let Err(error) = ahead.take_back() {
+        tracing::warn!(error = %error.report(), "an index cannot be put back");
     }
 }

@@ -231,3 +231,21 @@ async fn a_kill_loses_nothing() {
         }
     }
 }
+
+/// What the person's git finds staged between HEAD and the rest of an exchange would be in their next commit.
+#[tokio::test]
+async fn the_index_is_there_before_head_moves() {
+    let repo = Repo::new();
+    let session = SessionId::random();
+    fs::write(repo.beside("session"), session.as_str()).unwrap();
+    let env = [("WATCHFIRE_KILL_AT", "guest: references moved")];
+    let output = crate::half_way::child_of("guest_histories::child", "", &repo, &env);
+    assert!(!output.status.success());
+    assert_ne!(repo.git(["log", "--format=%s"]).lines().count(), 1);
+    assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "");
+    let workspace = repo.workspace();
+    workspace.recover().await.unwrap();
+    Guest { repo: &repo, workspace, session }.leave().await;
+    assert!(!repo.root.join(".git/index.lock").exists());
+    repo.fsck();
+}

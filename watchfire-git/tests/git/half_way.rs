@@ -7,8 +7,8 @@ use std::process::Command;
 use watchfire_core::workspace::{ObstacleKind, PublishRequest, Published, Workspace};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use crate::support::Repo;
 use crate::support::steps::{candidate, capture, open, publish};
+use crate::support::{Repo, run};
 
 /// Runs the ignored test `name` of this file in a process of its own; what it does to its environment ends with it.
 pub(crate) fn child(name: &str, set_up: &str, repo: &Repo, env: &[(&str, &str)]) -> std::process::Output {
@@ -219,7 +219,9 @@ async fn what_cannot_be_taken_back_heals_also_without_its_lock() {
             fs::remove_file(repo.root.join(".git/index.lock")).unwrap();
         }
         if commits {
-            // The person's index is that of before the merge.
+            // The index has the merge before HEAD has it, so that a plain commit does not take it back.
+            assert!(!run(&repo.root, ["commit", "-qm", "mine"]).status.success());
+            repo.git(["read-tree", "HEAD~1"]);
             repo.git(["commit", "-qm", "mine"]);
         }
         let recovery = workspace.recover().await.unwrap();

@@ -1,11 +1,13 @@
 //! A person who saves a file in the moment in which it is replaced or removed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use watchfire_core::workspace::Workspace;
 
 use crate::half_way::{child, nothing_of_ours, repository, work};
-use crate::support::Repo;
+use crate::support::{Repo, run};
 
 /// Publishes the work on `a file.txt`, `goes` and `new/folder/file` in a process of its own. What it printed.
 fn publish(repo: &Repo, edits: &[(&str, u32, &str, &str)], env: &[(&str, &str)]) -> String {
@@ -128,4 +130,42 @@ async fn a_kill_while_a_file_is_away_is_completed() {
             nothing_of_ours(&repo.root);
         }
     }
+}
+
+/// git reads HEAD, then the index, and takes the lock of the index last. What is published in between must not be taken back by
+/// the commit.
+#[tokio::test]
+async fn a_commit_that_has_read_the_index_keeps_the_merge() {
+    let repo = repository();
+    let workspace = repo.workspace();
+    work(&workspace).await;
+    repo.write("mine", "mine\n");
+    repo.git(["add", "mine"]);
+    publish(&repo, &[], &[("WATCHFIRE_KILL_AT", "publication: files brought")]);
+    // git asks its file system monitor after it has read the index, and before it takes the lock.
+    let (asked, go) = (repo.beside("asked"), repo.beside("go"));
+    let monitor = repo.beside("monitor");
+    let script = format!(
+        "#!/bin/sh\n: > '{}'\nwhile [ ! -e '{}' ]; do sleep 0.02; done\nexit 1\n",
+        asked.display(),
+        go.display()
+    );
+    fs::write(&monitor, script).unwrap();
+    fs::set_permissions(&monitor, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = format!("core.fsmonitor={}", monitor.display());
+    let root = repo.root.clone();
+    let commit = tokio::task::spawn_blocking(move || run(&root, ["-c", &config, "commit", "-qm", "mine"]));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !asked.exists() {
+        assert!(Instant::now() < deadline, "git never asked its monitor");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let recovery = workspace.recover().await.unwrap();
+    assert_eq!(recovery.completed.len(), 1, "{recovery:?}");
+    fs::write(&go, "").unwrap();
+    let committed = commit.await.unwrap();
+    assert!(committed.status.success(), "{committed:?}");
+    assert_eq!(repo.git(["show", "--format=", "--name-only", "HEAD"]), "mine\n");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    nothing_of_ours(&repo.root);
 }
