@@ -41,6 +41,7 @@ fn main() {
         trial("the_last_session_is_remembered", no_sandbox(), the_last_session_is_remembered),
         trial("the_limit_of_open_files_is_raised", None, the_limit_of_open_files_is_raised),
         trial("what_a_tool_was_refused_is_told", no_sandbox(), what_a_tool_was_refused_is_told),
+        trial("learn_shows_what_to_open", no_sandbox().or_else(no_strace), learn_shows_what_to_open),
         trial("an_agent_does_not_reach_the_socket", no_sandbox(), an_agent_does_not_reach_the_socket),
     ];
     libtest_mimic::run(&arguments, trials).exit();
@@ -589,6 +590,7 @@ fn what_a_tool_was_refused_is_told() {
         tool("echo cat: ~/.ssh/known: Permission denied"),
         tool("sh -c 'echo tests/a.sh:3: cat: /etc/shadow: Permission denied; false'"),
         tool("cat no-such-file"),
+        tool("sh -c 'echo Host key verification failed.; false'"),
         "run rm -f shut".to_owned(),
         "say cat: /etc/shadow: Permission denied".to_owned(),
         "done\nexit 0".to_owned(),
@@ -609,7 +611,8 @@ fn what_a_tool_was_refused_is_told() {
         .filter(|it| it["change"] == "notice" && it["code"] == "sandbox_denied")
         .filter_map(|it| it["message"].as_str())
         .collect();
-    assert_eq!(told.len(), 3, "{told:#?}");
+    assert_eq!(told.len(), 4, "{told:#?}");
+    assert!(told[3].contains("neither your ssh keys"), "{told:?}");
     for ((access, path), said) in expected.iter().zip(&told) {
         let setting = format!("in settings.yaml: sandbox: {{{access}: [\"{path}\"]}}");
         assert!(said.contains(path) && said.contains(&setting), "{said}");
@@ -626,7 +629,7 @@ fn what_a_tool_was_refused_is_told() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|it| (it["access"].as_str().unwrap(), it["path"].as_str().unwrap().to_owned()))
+        .filter_map(|it| Some((it["access"].as_str()?, it["path"].as_str()?.to_owned())))
         .collect();
     assert_eq!(kept, expected);
     for args in [&["sandbox", "report", "--task", "1", "--last"][..], &["task", "show", "1"]] {
@@ -639,6 +642,44 @@ fn what_a_tool_was_refused_is_told() {
     world.run(&root, ["task", "ready", "1"]).good();
     let run = world.run(&root, ["run", "1", "--json"]);
     assert!(!run.stdout.contains("denies"), "{}", run.stdout);
+}
+
+fn no_strace() -> Option<String> {
+    let traces = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
+    let works = traces.is_ok_and(|output| output.status.success());
+    (!works).then(|| "strace is not installed, or may not trace: not available here".to_owned())
+}
+
+/// What the command would need is found though it says nothing of it, and opening that lets it through.
+fn learn_shows_what_to_open() {
+    let (world, root) = world("done\nexit 0");
+    fs::write(world.home.join(".netrc"), "secret\n").unwrap();
+    fs::create_dir_all(world.home.join(".tool/state")).unwrap();
+    let script = "test -r ~/.netrc; test -r ~/.pgpass; echo x 2> /dev/null > ~/.tool/state/new; cat ~/.netrc > /dev/null";
+    let learn = |more: &[&str]| {
+        let args = [&["sandbox", "learn", "--task", "1"], more, &["--", "sh", "-c", script]].concat();
+        world.run(&root, args)
+    };
+    let said = learn(&[]).code(1);
+    let home = world.home.display();
+    for part in [
+        "read   ~/.netrc: a file of 7 bytes (base policy: ".to_owned(),
+        format!("write  ~/.tool/state: a folder with 0 items by {home} (base policy: "),
+        "sandbox:\n  read:\n    - \"~/.netrc\"\n  write:\n    - \"~/.tool/state\"\n".to_owned(),
+    ] {
+        assert!(said.stderr.contains(&part), "{part}\n{}", said.stderr);
+    }
+    assert!(!said.stderr.contains(".pgpass"), "{}", said.stderr);
+    let json = learn(&["--json"]).code(1).stderr;
+    let json: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!(json["settings"]["sandbox"]["write"][0], format!("{home}/.tool/state"));
+    let settings = world.path("watchfire-home/settings.yaml");
+    let lines = said.stderr.split_once("\nsandbox:\n").unwrap().1;
+    fs::write(&settings, format!("version: 1\nsandbox:\n{lines}")).unwrap();
+    let said = learn(&[]).code(0);
+    assert!(said.stderr.contains("The sandbox refused the command no file."), "{}", said.stderr);
+    let exec = world.run(&root, ["sandbox", "exec", "--task", "1", "--", "false"]).code(1);
+    assert!(exec.stderr.contains("watchfire sandbox learn --task 0001 -- …"), "{}", exec.stderr);
 }
 
 /// With the usual limit of open files an orchestrator would start no more than some dozens of sessions.
@@ -663,15 +704,18 @@ fn an_agent_does_not_reach_the_socket() {
         format!("WATCHFIRE_HOME='{}' '{}' -C / {args} >> seen 2>&1", home.display(), program.display())
     };
     let script = format!(
-        "run {}; {}; ls '{}' >> seen 2>&1; true\nwait go 30\ndone\nexit 0",
+        "run {}; {}; cat '{}' >> seen 2>&1; ls '{}' >> seen 2>&1; true\nwait go 30\ndone\nexit 0",
         ask("sessions"),
         ask("send all mine"),
+        home.join("daemon.yaml").display(),
         api.display()
     );
     world.task(&root, "Look", &script);
     let settings = format!("version: 1\nsandbox:\n  read: ['{}']\n", program.display());
     fs::write(home.join("settings.yaml"), settings).unwrap();
-    let run = world.start(&root, ["run", "all"]);
+    // The port of a daemon is open to it, and useless without this.
+    fs::write(home.join("daemon.yaml"), "token: SECRET\n").unwrap();
+    let run = world.start(&root, ["run", "all", "--embedded"]);
     let seen = root.join(".watchfire/worktrees/0001/seen");
     support::until("the agent has tried", || fs::read_to_string(&seen).is_ok_and(|it| it.contains("ls:")));
     // All the while it is there for the person.
@@ -680,7 +724,7 @@ fn an_agent_does_not_reach_the_socket() {
     fs::write(root.join(".watchfire/worktrees/0001/go"), "").unwrap();
     run.end().good();
     let seen = fs::read_to_string(root.join("seen")).unwrap();
-    assert!(!seen.contains("submitted") && !seen.contains(".sock"), "{seen}");
+    assert!(!seen.contains("submitted") && !seen.contains(".sock") && !seen.contains("SECRET"), "{seen}");
     assert!(!seen.contains(listed["sessions"][0]["alias"].as_str().unwrap()), "{seen}");
     // The client came as far as looking for sockets, each time.
     assert_eq!(seen.matches("no agents are run with this home now").count(), 2, "{seen}");

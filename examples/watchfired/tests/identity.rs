@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use prost::Message as _;
 use support::{PATIENCE, World, on_port, start, until};
 use tonic::Code;
 use tonic::transport::Endpoint;
@@ -27,7 +28,12 @@ fn exchange(file: &DaemonFile, request: &[u8]) -> Vec<u8> {
 
 /// A gRPC-Web call of `Ping`, with these headers in front.
 fn web(file: &DaemonFile, method: &str, headers: &[(&str, &str)]) -> String {
-    let mut request = format!("{method} /watchfire.DaemonService/Ping HTTP/1.1\r\nconnection: close\r\n");
+    call(file, method, "/watchfire.DaemonService/Ping", headers)
+}
+
+/// A gRPC-Web call with an empty message and these headers in front.
+fn call(file: &DaemonFile, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+    let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
     for (name, value) in headers {
         request.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -123,6 +129,62 @@ async fn pages_get_in_only_with_token_and_origin() {
         web(file, "OPTIONS", &[host, ours]).contains("access-control-allow-origin: http://localhost:3000")
     );
     assert!(!web(file, "OPTIONS", &[host, evil]).contains("access-control-allow-origin"));
+}
+
+/// Every call against everybody who has no token, or comes from elsewhere: an agent in its sandbox, which reaches the port and cannot
+/// read the token, and a page. A new service cannot be forgotten, since the list is the server's own.
+#[tokio::test]
+async fn no_call_is_answered_without_the_token() {
+    let world = World::new();
+    let running = world.start(&["--origin", "http://localhost:3000"]);
+    let file = &running.file;
+    let (host, rebound) = (format!("127.0.0.1:{}", file.port), format!("evil.example:{}", file.port));
+    let (bearer, wrong) = (format!("Bearer {}", file.token), format!("Bearer {}x", file.token));
+    let (host, rebound) = (("host", host.as_str()), ("host", rebound.as_str()));
+    let (token, wrong) = (("authorization", bearer.as_str()), ("authorization", wrong.as_str()));
+    let callers: [(&[(&str, &str)], u8); 5] = [
+        (&[host], 16),
+        (&[host, wrong], 16),
+        (&[host, ("origin", "http://localhost:3000")], 16),
+        (&[host, token, ("origin", "http://evil.example")], 7),
+        (&[rebound, token], 7),
+    ];
+    let mut answered = Vec::new();
+    let paths = paths();
+    assert!(paths.len() > 60, "{}", paths.len());
+    for path in &paths {
+        for (headers, status) in callers {
+            let answer = call(file, "POST", path, headers);
+            if !answer.contains(&format!("grpc-status: {status}\r\n")) {
+                answered.push(format!("{path} {headers:?}: {answer}"));
+            }
+        }
+    }
+    assert!(answered.is_empty(), "{}", answered.join("\n"));
+    // Nothing of it had an effect: the daemon has no project, and still runs.
+    let good = on_port(file, &file.token).await;
+    assert!(
+        ProjectServiceClient::new(good).list_projects(()).await.unwrap().into_inner().projects.is_empty()
+    );
+}
+
+/// The paths of all calls, those of health and reflection too.
+fn paths() -> Vec<String> {
+    let set = prost_types::FileDescriptorSet::decode(watchfire_api::DESCRIPTORS).unwrap();
+    let mut paths = vec![
+        "/grpc.health.v1.Health/Check".to_owned(),
+        "/grpc.health.v1.Health/Watch".to_owned(),
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo".to_owned(),
+    ];
+    for file in &set.file {
+        for service in &file.service {
+            let path = |method: &prost_types::MethodDescriptorProto| {
+                format!("/{}.{}/{}", file.package(), service.name(), method.name())
+            };
+            paths.extend(service.method.iter().map(path));
+        }
+    }
+    paths
 }
 
 /// What asks a server what it can do, and whether it is well.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{RuleAccess, SandboxPolicy};
 
 /// Kind of access to a path.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Read it, list it or execute it.

@@ -30,8 +30,6 @@ pub use policy::{
     Tmp,
 };
 #[cfg(feature = "orchestrator")]
-pub use refusal::Refusal;
-#[cfg(feature = "orchestrator")]
-pub(crate) use refusal::Refusals;
+pub use refusal::{Refusal, Refusals, Refused};
 pub use report::{Control, ControlState, Mechanism, PolicyReport, Probe};
 pub use set::{PolicyInputs, SandboxChoice, SandboxSet};

@@ -211,7 +211,7 @@ impl ControlState {
 pub struct Probe {
     /// Name of the sandbox.
     pub sandbox: String,
-    /// Difference from a better sandbox of the same name, such as `without namespaces`; empty for the best.
+    /// Difference from a better sandbox of the same name, such as `without namespaces`, or a reservation; empty for the best.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub step: String,
     /// True if the sandbox can be used at all.

@@ -14,6 +14,9 @@ use watchfire_core::{Error, ErrorKind, Result};
 use super::profile::profile;
 use crate::resolve::{leads_out, resolve};
 
+/// Said wherever this sandbox is named: its profiles are made and evaluated by tests, and no Mac has run them yet.
+const UNPROVED: &str = "not proved on a Mac";
+
 /// Path of the program on macOS.
 const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
@@ -73,7 +76,7 @@ impl Sandbox for Seatbelt {
             Ok(()) => Mechanism::new("sandbox-exec", true, PROGRAM),
             Err(why) => Mechanism::new("sandbox-exec", false, why),
         };
-        Probe::new(self.name(), mechanism.available, vec![mechanism])
+        Probe::new(self.name(), mechanism.available, vec![mechanism]).with_step(UNPROVED)
     }
 
     fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport> {
@@ -130,6 +133,7 @@ fn report(policy: &SandboxPolicy) -> PolicyReport {
     let partial =
         |name: &str, why: &str| Control::new(name, ControlState::Partial).by("seatbelt").because(why);
     let mut report = PolicyReport::new("seatbelt", policy.enforcement)
+        .with_step(UNPROVED)
         .with_control(held(Control::HIDDEN))
         .with_control(held(Control::WRITES))
         .with_control(match policy.patterns.is_empty() {

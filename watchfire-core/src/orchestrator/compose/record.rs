@@ -145,12 +145,12 @@ impl LiveRecord {
         }
     }
 
-    /// Returns the refusals among `failed` that the policy explains. Blocks.
-    pub(crate) fn refusals(&self, failed: Vec<FailedAccess>) -> Vec<Refusal> {
+    /// Returns the refusals in the output of a failed program, in which the backend has found the accesses `failed`. Blocks.
+    pub(crate) fn refusals(&self, output: &str, failed: Vec<FailedAccess>) -> Vec<Refusal> {
         let known = self
             .get()
             .and_then(|SandboxRecord { policy, report, cwd, .. }| Refusals::new(&policy, report, cwd));
-        known.map(|known| known.find(failed)).unwrap_or_default()
+        known.map(|known| known.find(output, failed)).unwrap_or_default()
     }
 
     fn get(&self) -> Result<SandboxRecord> {

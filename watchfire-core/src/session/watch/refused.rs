@@ -43,7 +43,7 @@ pub(in crate::session) async fn run(
             let issue = Issue::new(IssueKind::SandboxDenied, refusal.to_string());
             // Also for a refusal that is known: its repetition keeps the issue open for another turn.
             shared.learn(vec![Fact::Issue(issue)], source);
-            let new = kept.iter().all(|old| (&old.path, old.access) != (&refusal.path, refusal.access));
+            let new = kept.iter().all(|old| old.what != refusal.what);
             if new && kept.len() < KEPT {
                 (reporter.report)(&refusal);
                 kept.push(refusal);

@@ -42,18 +42,18 @@ pub(in crate::linux) struct Facts {
     pub(in crate::linux) notes: Vec<String>,
 }
 
-const TMP: &str = "/tmp is private";
-const DEVICES: &str = "devices are the usual few";
-const ATTRIBUTES: &str = "modes, times and attributes of outside files are kept";
-const PROCESSES: &str = "other processes are out of reach";
-const SURVIVORS: &str = "no process outlives the command";
-const SOCKETS: &str = "sockets of other programs are out of reach";
+pub(super) const TMP: &str = "/tmp is private";
+pub(super) const DEVICES: &str = "devices are the usual few";
+pub(super) const ATTRIBUTES: &str = "modes, times and attributes of outside files are kept";
+pub(super) const PROCESSES: &str = "other processes are out of reach";
+pub(super) const SURVIVORS: &str = "no process outlives the command";
+pub(super) const SOCKETS: &str = "sockets of other programs are out of reach";
 
 /// Landlock sees `truncate` from this version on.
-const TRUNCATE: i32 = 3;
+pub(super) const TRUNCATE: i32 = 3;
 
 /// Landlock scopes signals and abstract sockets from this version on.
-const SCOPES: i32 = 6;
+pub(super) const SCOPES: i32 = 6;
 
 impl Facts {
     /// Why the core of the policy is not held: nothing if it is.
@@ -171,158 +171,15 @@ impl Facts {
         controls
     }
 
-    fn landlock(&self) -> String {
+    pub(super) fn landlock(&self) -> String {
         format!("landlock abi {}", self.abi)
     }
 
-    fn with_namespaces(&self) -> Vec<Control> {
-        let namespace = if self.bwrap() { "bwrap" } else { "mount namespace" };
-        let by = |name: &str, what: &str| Control::new(name, ControlState::Enforced).by(what);
-        let view = |name: &str| by(name, namespace);
-        let both = |name: &str| if self.abi > 0 { view(name).by(self.landlock()) } else { view(name) };
-        let mut controls = vec![view(Control::HIDDEN), both(Control::WRITES), self.names(namespace)];
-        controls.push(match self.creatable.is_empty() {
-            true => view(Control::READ_ONLY),
-            false => {
-                let fate = if self.bwrap() {
-                    "so it can be made"
-                } else {
-                    "hidden or removed moments after it is made"
-                };
-                let why = format!("not there yet, {fate}: {}", listed(shown(&self.creatable)));
-                Control::new(Control::READ_ONLY, ControlState::Partial).by(namespace).because(why)
-            }
-        });
-        if self.private_tmp {
-            controls.push(view(TMP));
-        }
-        if self.binds > 0 {
-            controls.push(view(Control::BINDS));
-        }
-        if self.replaced > 0 {
-            let layers = Control::new(Control::LAYERS, ControlState::Partial).by(namespace);
-            controls.push(match self.bwrap() {
-                true => layers.because("toolchains and caches can only be read"),
-                false => view(Control::LAYERS),
-            });
-        }
-        controls.push(view(DEVICES));
-        controls.push(view(ATTRIBUTES));
-        controls.push(by(PROCESSES, if self.bwrap() { namespace } else { "process and ipc namespaces" }));
-        controls.push(by(SURVIVORS, if self.bwrap() { namespace } else { "process namespace" }));
-        let sockets = Control::new(SOCKETS, ControlState::Partial).by(namespace);
-        let covered = "those in hidden folders are, and those that were there at the start in the home folder and the \
-                       project, but not in writable folders";
-        controls.push(match self.abi < SCOPES {
-            true => sockets.because(format!("{covered}; others can be connected to, abstract ones too")),
-            false => sockets
-                .by(self.landlock())
-                .because(format!("{covered}, and abstract ones; others can be connected to")),
-        });
-        controls
-    }
-
-    fn with_landlock_alone(&self) -> Vec<Control> {
-        let enforced = |name: &str| Control::new(name, ControlState::Enforced).by(self.landlock());
-        let partial = |name: &str, why: &str| {
-            Control::new(name, ControlState::Partial).by(self.landlock()).because(why)
-        };
-        let open = |name: &str, why: &str| Control::new(name, ControlState::Open).because(why);
-        let mut controls = vec![enforced(Control::HIDDEN)];
-        controls.push(match self.abi < TRUNCATE {
-            true => partial(Control::WRITES, "files can be truncated"),
-            false => enforced(Control::WRITES),
-        });
-        controls.push(self.names(&self.landlock()));
-        let writable: Vec<_> = self.open_writes.iter().chain(&self.creatable).cloned().collect();
-        if !writable.is_empty() {
-            controls.push(open(Control::READ_ONLY, &format!("writable: {}", listed(shown(&writable)))));
-        }
-        if self.private_tmp {
-            let why = "a folder of its own in TMPDIR; the shared one is hidden, /dev/shm is read-only";
-            controls.push(partial(TMP, why));
-        }
-        if self.binds > 0 {
-            controls.push(open(Control::BINDS, "only a mount namespace can show them there"));
-        }
-        if self.replaced > 0 {
-            controls.push(partial(
-                Control::LAYERS,
-                "the home cannot be written, toolchains and caches can only be read",
-            ));
-        }
-        controls.push(enforced(DEVICES));
-        controls.push(open(ATTRIBUTES, "only a mount namespace holds chmod, utime and setxattr"));
-        controls.push(partial(
-            PROCESSES,
-            match self.abi < SCOPES {
-                true => "no tracing; but signals, their arguments and priorities",
-                false => "no signals, no tracing; their arguments can be read, priorities changed",
-            },
-        ));
-        controls
-            .push(open(SURVIVORS, "only a process namespace ends them all; the guardian does what it can"));
-        controls.push(match &self.seccomp {
-            None => Control::new(SOCKETS, ControlState::Enforced).by("seccomp"),
-            Some(_) if self.abi < SCOPES => {
-                open(SOCKETS, "landlock is too old, and there is no system call filter")
-            }
-            Some(_) => partial(SOCKETS, "abstract ones are; those with a path can be connected to"),
-        });
-        controls
-    }
-
-    fn with_birdcage(&self) -> Vec<Control> {
-        let name = Means::Birdcage.name();
-        let held = |control: &str| Control::new(control, ControlState::Enforced).by(name);
-        let both =
-            |control: &str| if self.abi > 0 { held(control).by(self.landlock()) } else { held(control) };
-        let partial =
-            |control: &str, why: &str| Control::new(control, ControlState::Partial).by(name).because(why);
-        let mut controls = vec![held(Control::HIDDEN), both(Control::WRITES), self.names(name)];
-        controls.push(match self.creatable.is_empty() {
-            true => held(Control::READ_ONLY),
-            false => {
-                let why = format!("not there yet, so it can be made: {}", listed(shown(&self.creatable)));
-                partial(Control::READ_ONLY, &why)
-            }
-        });
-        if self.private_tmp {
-            let why = "a folder of its own in TMPDIR; the shared one is hidden, and there is no /dev/shm";
-            controls.push(partial(TMP, why));
-        }
-        if self.binds > 0 {
-            let open = Control::new(Control::BINDS, ControlState::Open);
-            controls.push(open.because("birdcage shows things at their own places only"));
-        }
-        if self.replaced > 0 {
-            controls.push(partial(
-                Control::LAYERS,
-                "the home cannot be written, toolchains and caches can only be read",
-            ));
-        }
-        controls
-            .push(partial(DEVICES, "other terminals of the same user can be opened, new ones not be made"));
-        controls.push(held(ATTRIBUTES));
-        controls.push(held(PROCESSES));
-        controls.push(partial(
-            SURVIVORS,
-            "what runs when birdcage's own process is killed is left to the guardian",
-        ));
-        controls.push(match self.abi < SCOPES {
-            true => partial(SOCKETS, "those in hidden folders are; abstract ones are not"),
-            false => {
-                partial(SOCKETS, "those in hidden folders and abstract ones are; others can be connected to")
-            }
-        });
-        controls
-    }
-
-    fn bwrap(&self) -> bool {
+    pub(super) fn bwrap(&self) -> bool {
         self.means == Means::Bwrap
     }
 
-    fn names(&self, by: &str) -> Control {
+    pub(super) fn names(&self, by: &str) -> Control {
         if !self.has_names {
             return Control::new(Control::NAMES, ControlState::Enforced).not_asked();
         }
@@ -367,55 +224,9 @@ impl Facts {
                 .because("the policy leaves it open"),
         }
     }
-
-    fn remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if let Some(why) = &self.no_namespaces {
-            remarks.push(match self.means {
-                Means::Own | Means::Neither => format!("stepped down from namespaces: {why}"),
-                Means::Bwrap | Means::Birdcage => {
-                    format!("landlock with namespaces does not work here: {why}")
-                }
-            });
-        }
-        if self.bwrap() {
-            remarks.push("a signal to the command ends it at once: bwrap hands none on".to_owned());
-            remarks.push("read-only files that are replaced outside can be written".to_owned());
-        }
-        if self.means == Means::Birdcage {
-            let what = [
-                "read-only files that are replaced outside can be written",
-                "programs cannot be traced: strace and debuggers do not work",
-                "nothing starts where something beside a hidden place goes away at that moment",
-                "a signal to the command ends birdcage's own process at once, and job control does not work",
-                "links in folders that show in part do not show, but those in / that lead to /usr",
-            ];
-            remarks.extend(what.map(str::to_owned));
-        }
-        if self.abi == 0 {
-            remarks.push("without landlock: the view alone holds".to_owned());
-        }
-        if !self.unlistable.is_empty() {
-            remarks.push(format!(
-                "cannot be listed, and what is made there later cannot be read: {}",
-                listed(shown(&self.unlistable))
-            ));
-        }
-        if !self.closed.is_empty() {
-            remarks.push(format!(
-                "writable, but nothing new can be made directly in it: {}",
-                listed(shown(&self.closed))
-            ));
-        }
-        remarks.push(
-            "files with several hard links, one of them in a writable folder, can be changed there"
-                .to_owned(),
-        );
-        remarks
-    }
 }
 
-fn shown(paths: &[PathBuf]) -> impl Iterator<Item = String> {
+pub(super) fn shown(paths: &[PathBuf]) -> impl Iterator<Item = String> {
     paths.iter().map(|path| path.display().to_string())
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
+use watchfire_core::orchestrator::{Confinement, Orchestrator};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::session::Attached;
@@ -38,9 +39,12 @@ pub(crate) struct ExecArgs {
     report: bool,
     /// The command
     // Everything behind the command belongs to it, flags included.
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = COMMAND, required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
+
+/// Placeholder of the command in the usage.
+pub(super) const COMMAND: &str = "COMMAND";
 
 /// Exit code if Watchfire itself failed.
 const FAILED: u8 = 125;
@@ -50,7 +54,12 @@ const REFUSED: u8 = 126;
 const MISSING: u8 = 127;
 
 pub(super) async fn run(context: &Context, args: ExecArgs) -> Result<Exit> {
-    let ran = attached(context, &args).await.map_err(|failure| match failure {
+    coded(exec(context, &args).await)
+}
+
+/// Gives an error the exit code that it has in the place of the command.
+pub(super) fn coded(ran: Result<Exit>) -> Result<Exit> {
+    ran.map_err(|failure| match failure {
         Failure::Error(error) => {
             let code = match error.kind() {
                 ErrorKind::ProgramMissing => MISSING,
@@ -64,24 +73,19 @@ pub(super) async fn run(context: &Context, args: ExecArgs) -> Result<Exit> {
             Failure::Command { error, code }
         }
         other => other,
-    })?;
-    let Some(Attached { exit, report, denials, .. }) = ran else { return Ok(Exit::Interrupted) };
-    if args.report && context.out.json {
-        let value =
-            serde_json::json!({ "schema": 1, "report": report, "denials": denials, "exit": exit.code() });
-        // On stderr: stdout belongs to the command.
-        eprintln!("{value}");
-    } else if args.report {
-        eprint!("{report}{}", refused(&denials));
-    }
-    Ok(Exit::Of(exit.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)))
+    })
 }
 
-/// Runs the command with our terminal. Returns `None` if we were asked to stop.
-async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>> {
+/// Returns the exit code of a command that ran.
+pub(super) fn code(ran: &Attached) -> u8 {
+    ran.exit.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
+}
+
+async fn exec(context: &Context, args: &ExecArgs) -> Result<Exit> {
     let found = args.whose.find(context).await?;
     let (orchestrator, confinement) = args.whose.confine(&found).await?;
-    if confinement.choice().value == SandboxChoice::None {
+    let is_held = confinement.choice().value != SandboxChoice::None;
+    if !is_held {
         let by = confinement.choice().from;
         // With the source of the choice, which may be a settings file.
         eprintln!("watchfire: no sandbox, asked for by {by}: this command can do whatever you can");
@@ -95,8 +99,33 @@ async fn attached(context: &Context, args: &ExecArgs) -> Result<Option<Attached>
     let mut command = args.command.iter();
     let program = PathBuf::from(command.next().cloned().unwrap_or_default());
     let command = CommandSpec::new(program).with_args(command.cloned());
+    let Some(ran) = held(orchestrator, confinement, &command).await? else { return Ok(Exit::Interrupted) };
+    let Attached { exit, report, denials, .. } = &ran;
+    if args.report && context.out.json {
+        let value =
+            serde_json::json!({ "schema": 1, "report": report, "denials": denials, "exit": exit.code() });
+        // On stderr: stdout belongs to the command.
+        eprintln!("{value}");
+    } else if args.report {
+        eprint!("{report}{}", refused(denials));
+    } else if is_held && !context.out.json && code(&ran) != 0 {
+        let task = args.whose.task.map(|task| format!("--task {task} ")).unwrap_or_default();
+        eprintln!(
+            "watchfire: it ended with {}; what the sandbox refused it, if anything: watchfire sandbox learn {task}-- …",
+            code(&ran)
+        );
+    }
+    Ok(Exit::Of(code(&ran)))
+}
+
+/// Runs a command with our terminal. Returns `None` if we were asked to stop.
+pub(super) async fn held(
+    orchestrator: Orchestrator,
+    confinement: Confinement,
+    command: &CommandSpec,
+) -> Result<Option<Attached>> {
     let ran = tokio::select! {
-        ran = confinement.run(&command) => Some(ran),
+        ran = confinement.run(command) => Some(ran),
         // Dropping the run ends the command and everything that it started.
         stopped = stopped() => stopped.map(|()| None)?,
     };

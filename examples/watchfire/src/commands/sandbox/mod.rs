@@ -2,9 +2,11 @@
 
 mod exec;
 mod explain;
+mod learn;
 mod probe;
 mod report;
 mod setup;
+mod trace;
 
 use std::path::PathBuf;
 
@@ -31,6 +33,8 @@ pub(crate) enum SandboxCommand {
     Setup(setup::SetupArgs),
     /// Run a command exactly as an agent would be confined
     Exec(exec::ExecArgs),
+    /// Run a command so, and show what it would need opened
+    Learn(learn::LearnArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -43,6 +47,7 @@ Examples:
   watchfire sandbox report --task 3
   watchfire sandbox explain ~/.ssh/id_ed25519 --task 3
   watchfire sandbox exec --task 3 -- cargo test
+  watchfire sandbox learn --task 3 -- npm test
   watchfire sandbox report --mode generate-tasks";
 
 /// Selection of the session whose sandbox is meant.
@@ -155,5 +160,6 @@ pub(super) async fn run(context: &Context, command: SandboxCommand) -> Result<Ex
         SandboxCommand::Explain(args) => explain::run(context, args).await,
         SandboxCommand::Setup(args) => setup::run(context, args).await,
         SandboxCommand::Exec(args) => exec::run(context, args).await,
+        SandboxCommand::Learn(args) => learn::run(context, args).await,
     }
 }

@@ -98,7 +98,7 @@ impl Assembly {
             move |refusal: &Refusal| noticing.notice(NoticeCode::SandboxDenied, number, refusal.to_string());
         let record = Arc::new(self.record);
         let (judge, reader) = (Arc::clone(&record), Arc::clone(&backend));
-        let find = Arc::new(move |said: &str| judge.refusals(reader.failed_accesses(said)));
+        let find = Arc::new(move |said: &str| judge.refusals(said, reader.failed_accesses(said)));
         let is_taken = self.taken.is_some();
         let session = Session::start(SessionParts {
             info,

@@ -1,71 +1,19 @@
 //! Finds what a sandbox denied in the output of failed programs.
 
-use std::fmt;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use super::follow_links::follow_links;
-use super::{
-    Access, Control, ControlState, Decision, PolicyReport, Rule, RuleAccess, SandboxPolicy, Tmp, Verdict,
-};
+use super::{Refusal, Refused, usual};
 use crate::Result;
 use crate::backend::FailedAccess;
+use crate::sandbox::{
+    Access, Control, ControlState, Decision, PolicyReport, Rule, RuleAccess, SandboxPolicy, Tmp, Verdict,
+    follow_links,
+};
 
-/// An access that the sandbox denied, as the output of a program shows.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Refusal {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// Access that was tried.
-    pub access: Access,
-    /// Rule that denies the access. `None` if no rule covers the path, which may then be read and not written.
-    pub rule: Option<String>,
-    /// Message of the program.
-    pub line: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, access, rule, line } = self;
-        let what = match access {
-            Access::Read => "reading",
-            Access::Write => "writing",
-        };
-        let shown = path.display().to_string();
-        // Most programs name the path in the line itself.
-        let shown = if line.contains(&shown) { "it" } else { &shown };
-        let why = rule.as_deref().unwrap_or("no rule allows it");
-        write!(f, "{line}: the sandbox denies {what} {shown} ({why})")?;
-        match access.setting(path, rule.as_deref()) {
-            Some(setting) => write!(f, "; to allow it, in settings.yaml: {setting}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Access {
-    /// Returns the line of `settings.yaml` that gives this access to a path, which `rule` denies. Returns `None` if the
-    /// settings cannot: rules of the project, and those that protect the repository, are not theirs to open.
-    #[must_use]
-    pub fn setting(self, path: &Path, rule: Option<&str>) -> Option<String> {
-        let key = match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        };
-        // They open what the base policy denies, and what they opened themselves for reading only.
-        let theirs = ["(base policy", "(settings: sandbox.read)"];
-        let is_theirs = rule.is_none_or(|rule| theirs.iter().any(|part| rule.contains(part)));
-        // JSON is valid YAML, so the quotes of the path are right.
-        is_theirs.then(|| format!("sandbox: {{{key}: [{}]}}", serde_json::json!(path)))
-    }
-}
-
-/// Finds denials of the sandbox among the errors that programs print.
+/// Finds denials of the sandbox among the errors of programs.
 #[derive(Debug)]
-pub(crate) struct Refusals {
+pub struct Refusals {
     policy: SandboxPolicy,
     cwd: PathBuf,
     report: PolicyReport,
@@ -73,8 +21,6 @@ pub(crate) struct Refusals {
 
 /// Number of bytes read from the end of a program's output, where errors are.
 const READ: usize = 64 * 1024;
-/// Maximum length of a repeated line, in characters.
-const REPEATED: usize = 300;
 /// Maximum number of paths looked up for the errors of one program.
 const LOOKED_AT: usize = 64;
 
@@ -83,7 +29,7 @@ impl Refusals {
     ///
     /// # Errors
     /// `invalid_input` for a policy that makes no sense.
-    pub(crate) fn new(policy: &SandboxPolicy, report: PolicyReport, cwd: PathBuf) -> Result<Self> {
+    pub fn new(policy: &SandboxPolicy, report: PolicyReport, cwd: PathBuf) -> Result<Self> {
         let policy = as_shown(policy)?;
         Ok(Self { policy, cwd, report })
     }
@@ -96,20 +42,21 @@ impl Refusals {
         output.get(from..).unwrap_or_default()
     }
 
-    /// Returns the refusals among `failed` that the policy explains. Blocks: it resolves symbolic links.
-    pub(crate) fn find(&self, failed: Vec<FailedAccess>) -> Vec<Refusal> {
+    /// Returns the refusals in the output of a failed program, in which the backend has found the accesses `failed`. Blocks: it
+    /// resolves symbolic links.
+    pub(crate) fn find(&self, output: &str, failed: Vec<FailedAccess>) -> Vec<Refusal> {
         let mut found: Vec<Refusal> = Vec::new();
         // Bounded, since the output is the agent's and each path costs system calls.
         for failed in failed.into_iter().take(LOOKED_AT) {
-            found
-                .extend(self.judge(&failed).filter(|new| {
-                    found.iter().all(|old| (&old.path, old.access) != (&new.path, new.access))
-                }));
+            found.extend(self.judge(&failed).filter(|new| found.iter().all(|old| old.what != new.what)));
         }
+        found.extend(usual::find(output, &self.policy, &self.report));
         found
     }
 
-    fn judge(&self, failed: &FailedAccess) -> Option<Refusal> {
+    /// Returns the refusal if the policy explains why an access failed. Blocks: it resolves symbolic links.
+    #[must_use]
+    pub fn judge(&self, failed: &FailedAccess) -> Option<Refusal> {
         let named = self.place(&failed.path)?;
         let access = if failed.change { Access::Write } else { Access::Read };
         let denied = |path: &Path, access| {
@@ -130,9 +77,7 @@ impl Refusals {
         // exists.
         let is_hidden = || denied(&path, Access::Read).is_some() && fs::symlink_metadata(&path).is_ok();
         let because_of_it = !failed.absent || is_hidden();
-        // The line comes from the agent and is shown to people.
-        let line = failed.line.chars().filter(|c| !c.is_control()).take(REPEATED).collect();
-        because_of_it.then_some(Refusal { path, access, rule, line })
+        because_of_it.then(|| Refusal::new(&failed.line, Refused::Path { path, access, rule }))
     }
 
     /// Returns the absolute path, or `None` if it is not certain: a program that changed its folder means another
@@ -176,6 +121,13 @@ fn as_shown(policy: &SandboxPolicy) -> Result<SandboxPolicy> {
 mod tests {
     use super::*;
     use crate::sandbox::{Bind, NamePattern, NoSandbox, Sandbox as _};
+
+    fn access(refusal: &Refusal) -> (&Path, Access) {
+        match &refusal.what {
+            Refused::Path { path, access, .. } => (path, *access),
+            Refused::Usual { advice } => panic!("{advice}"),
+        }
+    }
 
     fn held() -> PolicyReport {
         let enforced = |name| Control::new(name, ControlState::Enforced);
@@ -248,12 +200,13 @@ mod tests {
             ("/tmp/x", true, false, None),
         ] {
             let place = home.path().to_str().unwrap();
-            let found = refusals.find(vec![failed(&path.replace('~', place), change, absent)]);
+            let found = refusals.find("", vec![failed(&path.replace('~', place), change, absent)]);
             let words: Vec<_> = found
                 .iter()
                 .map(|it| {
-                    let word = if it.access == Access::Write { "write" } else { "read" };
-                    format!("{word} {}", it.path.display()).replace(place, "~")
+                    let (path, access) = access(it);
+                    let word = if access == Access::Write { "write" } else { "read" };
+                    format!("{word} {}", path.display()).replace(place, "~")
                 })
                 .collect();
             if words != Vec::from_iter(expected) {
@@ -269,13 +222,13 @@ mod tests {
         let refusals = Refusals::new(&policy, held(), home.path().to_owned()).unwrap();
         let netrc = home.path().join(".netrc");
         let said = failed(netrc.to_str().unwrap(), false, true);
-        let [refusal] = &refusals.find(vec![said.clone()])[..] else { panic!("one is expected") };
+        let [refusal] = &refusals.find("", vec![said.clone()])[..] else { panic!("one is expected") };
         let text = refusal.to_string();
         let line = format!("in settings.yaml: sandbox: {{read: [\"{}\"]}}", netrc.display());
         for part in [&*said.line, ".netrc (base policy: keys)", &line] {
             assert!(text.contains(part), "{text}");
         }
-        let twice = refusals.find(vec![said.clone(), said]);
+        let twice = refusals.find("", vec![said.clone(), said]);
         assert_eq!(twice, std::slice::from_ref(refusal), "once is enough");
     }
 
@@ -285,7 +238,7 @@ mod tests {
         let report = NoSandbox.explain(&policy).unwrap();
         let refusals = Refusals::new(&policy, report, home.path().to_owned()).unwrap();
         let netrc = home.path().join(".netrc");
-        assert_eq!(refusals.find(vec![failed(netrc.to_str().unwrap(), false, false)]), []);
+        assert_eq!(refusals.find("", vec![failed(netrc.to_str().unwrap(), false, false)]), []);
     }
 
     #[test]
