@@ -208,7 +208,8 @@ pub(super) fn entered(
     }
     // The index gets a new time, and git believes entries that are older than their index.
     index.settle(&project.root);
-    for change in changes {
+    let (mut set, mut removed) = (Vec::new(), Vec::new());
+    for change in &changes {
         let node = |index: &IndexFile| index.entry(&change.path).map(|entry| entry.node);
         let there = node(&index);
         if there != change.old && there != node(base) {
@@ -216,9 +217,10 @@ pub(super) fn entered(
         }
         match change.new {
             // Without a stamp: what the guest's index says of the file is not believed, so git looks at it.
-            Some(node) => index.set(Entry::new(&change.path, node, None)),
-            None => index.remove(&change.path),
+            Some(node) => set.push(Entry::new(&change.path, node, None)),
+            None => removed.push(change.path.as_slice()),
         }
     }
+    index.change(set, &removed);
     Ok(Some(index))
 }

@@ -1,7 +1,7 @@
 //! Reads and writes index files as plain files. The caller holds the lock, and decides when a new index takes
 //! effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -143,6 +143,37 @@ impl IndexFile {
         }
     }
 
+    /// Does what [`set`](Self::set) and [`remove`](Self::remove) do, for many entries at once: each insertion moves all that
+    /// come after it.
+    pub(crate) fn change(&mut self, set: Vec<Entry>, removed: &[&[u8]]) {
+        let position = |index: &Self, path: &[u8]| index.entry(path).map(|_| index.from(path));
+        let mut gone = HashSet::new();
+        for path in removed.iter().copied().filter(|path| self.entry(path).is_some()).collect::<Vec<_>>() {
+            gone.extend(position(self, path));
+            self.forget(path);
+        }
+        for entry in &set {
+            for end in entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at) {
+                let above = entry.path.get(..end).unwrap_or_default();
+                if let Some(at) = position(self, above) {
+                    gone.insert(at);
+                    self.forget(above);
+                }
+            }
+            let below = join(&entry.path, b"");
+            let from = self.from(&below);
+            let inside = self.entries().iter().skip(from).take_while(|entry| entry.path.starts_with(&below));
+            gone.extend(from..from + inside.count());
+            gone.extend(position(self, &entry.path));
+            self.forget(&entry.path);
+        }
+        let mut at = 0..;
+        self.content.entries.retain(|_| at.next().is_none_or(|at| !gone.contains(&at)));
+        self.content.entries.extend(set);
+        // Sides of a conflict come after the entry without one.
+        self.content.entries.sort_by(|a, b| (&a.path, a.stage()).cmp(&(&b.path, b.stage())));
+    }
+
     fn forget(&mut self, path: &[u8]) {
         if let Some(trees) = &mut self.content.trees {
             trees.forget(path);
@@ -207,4 +238,45 @@ fn seconds(stat: &Stat) -> i64 {
 
 fn nanoseconds(stat: &Stat) -> i64 {
     stat.st_mtime_nsec as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::objects::tree::FILE;
+
+    fn entry(path: &str, stage: u16, id: u8) -> Entry {
+        let node = Node { mode: FILE, id: Oid::from_bytes(&[id; 20]).unwrap() };
+        let mut entry = Entry::new(path.as_bytes(), node, None);
+        entry.flags = stage << 12;
+        entry
+    }
+
+    proptest! {
+        /// Files come in place of folders, folders in place of files, and sides of conflicts stay.
+        #[test]
+        fn many_changes_are_as_one_by_one(
+            there in prop::collection::btree_map(("[ab](/[ab]){0,2}", 0_u16..4), any::<u8>(), 0..12),
+            set in prop::collection::btree_map("[ab](/[ab]){0,2}", any::<u8>(), 0..6),
+            removed in prop::collection::btree_set("[ab](/[ab]){0,2}", 0..6),
+        ) {
+            let entries = there.iter().map(|((path, stage), id)| entry(path, *stage, *id)).collect();
+            let is_below = |path: &str, above: &str| path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'));
+            // Of one tree: no path of it lies below another.
+            let set: Vec<_> = set
+                .iter()
+                .filter(|(path, _)| set.keys().all(|above| !is_below(path, above)) && !removed.contains(*path))
+                .map(|(path, id)| entry(path, 0, *id))
+                .collect();
+            let mut one_by_one = IndexFile::of(entries);
+            let mut at_once = one_by_one.clone();
+            removed.iter().for_each(|path| one_by_one.remove(path.as_bytes()));
+            set.iter().for_each(|entry| one_by_one.set(entry.clone()));
+            let removed: Vec<_> = removed.iter().map(String::as_bytes).collect();
+            at_once.change(set, &removed);
+            prop_assert_eq!(at_once.entries(), one_by_one.entries());
+        }
+    }
 }

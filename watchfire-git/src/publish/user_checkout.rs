@@ -294,6 +294,7 @@ impl Checkout {
     ) -> IndexFile {
         // The index gets a new time, and git believes entries that are older than their index.
         index.settle(&self.files);
+        let (mut set, mut removed) = (Vec::new(), Vec::new());
         for (change, brought) in changes.iter().zip(brought) {
             let Some((at, stat)) = brought else { continue };
             let there = index.entry(&change.path);
@@ -309,11 +310,12 @@ impl Checkout {
                     // A path outside of a sparse checkout stays outside.
                     entry.extended =
                         there.filter(|there| there.is_sparse()).map_or(0, |there| there.extended);
-                    index.set(entry);
+                    set.push(entry);
                 }
-                None => index.remove(&change.path),
+                None => removed.push(change.path.as_slice()),
             }
         }
+        index.change(set, &removed);
         index
     }
 }
