@@ -70,14 +70,16 @@ pub(crate) fn admin(key: &WorkspaceKey) -> String {
     format!("{ADMIN}{key}")
 }
 
-/// Parses a key such as `0001` or `0001.2`. Accepts only the spelling that we write.
+/// Parses a key such as `0001`, `0001.2` or `chat`. Accepts only the spelling that we write.
 pub(crate) fn parse_key(text: &str) -> Option<WorkspaceKey> {
+    if text == WorkspaceKey::Chat.to_string() {
+        return Some(WorkspaceKey::Chat);
+    }
     let (task, parallel) = match text.split_once('.') {
         Some((task, parallel)) => (task, Some(parallel.parse().ok()?)),
         None => (text, None),
     };
-    let mut key = WorkspaceKey::new(task.parse().ok()?);
-    key.parallel = parallel;
+    let key = WorkspaceKey::Task { task: task.parse().ok()?, parallel };
     // `1` and `0001.02` are numbers too, but no name of ours is spelled so.
     (key.to_string() == text).then_some(key)
 }
@@ -88,10 +90,10 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_they_are_written() {
-        for text in ["0001", "0001.2", "12345"] {
+        for text in ["0001", "0001.2", "12345", "chat"] {
             assert_eq!(parse_key(text).unwrap().to_string(), text);
         }
-        for text in ["", "1", "0001.", "0001.lock", "-x", "0001.02", "#0001", "0000"] {
+        for text in ["", "1", "Chat", "chat.2", "0001.", "0001.lock", "-x", "0001.02", "#0001", "0000"] {
             assert!(parse_key(text).is_none(), "{text}");
         }
     }

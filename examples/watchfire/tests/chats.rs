@@ -17,6 +17,8 @@ fn main() {
     let trials = vec![
         trial("a_chat_and_its_person_share_the_work", no_sandbox(), a_chat_and_its_person_share_the_work),
         trial("the_person_is_told_at_the_end", no_sandbox(), the_person_is_told_at_the_end),
+        trial("a_chat_has_a_folder_of_its_own", no_sandbox(), a_chat_has_a_folder_of_its_own),
+        trial("what_a_killed_chat_left_is_captured", no_sandbox(), what_a_killed_chat_left_is_captured),
         trial("nothing_runs_that_a_chat_planted", no_sandbox(), nothing_runs_that_a_chat_planted),
         trial(
             "a_chat_does_not_change_what_is_protected",
@@ -59,6 +61,67 @@ hang";
         newest() == "last" && !left()
     });
     world.git(&root, &["fsck"]);
+}
+
+/// With `--worktree` it sees and changes nothing of the checkout, goes on where it was, and begins again once its work is merged.
+fn a_chat_has_a_folder_of_its_own() {
+    let (world, root) = world("done\nexit 0");
+    fs::write(root.join(".git/info/exclude"), "private\n").unwrap();
+    fs::write(root.join("private"), "secret").unwrap();
+    let before = world.git(&root, &["rev-parse", "main"]);
+    let chat = |script: &str| {
+        let path = world.path("script");
+        fs::write(&path, script).unwrap();
+        let variables = [("WATCHFIRE_SCRIPT", path.to_str().unwrap())];
+        let args = ["chat", "--worktree", "--agent", "scripted"];
+        OnTerminal::start(&world, &root, &args, &variables).end()
+    };
+    let look = format!("run ! test -e '{}'; echo b > b", root.join("private").display());
+    let (painted, code) = chat(&format!("run echo a > a; git add a; git commit -qm theirs\n{look}\nexit 0"));
+    let told = "the chat's work is on watchfire/chat (2 commits); to take it: git merge watchfire/chat";
+    assert!(painted.contains(told), "{painted}");
+    assert_eq!(code, Some(0));
+    let subjects = || world.git(&root, &["log", "--format=%s", "main..watchfire/chat"]);
+    assert_eq!(subjects(), "Uncommitted work of a chat\ntheirs\n");
+    assert_eq!(world.git(&root, &["rev-parse", "main"]), before);
+    assert!(!root.join("a").exists() && root.join("private").exists());
+    assert_eq!(world.git(&root, &["status", "--porcelain"]), "");
+
+    let (painted, _) = chat("run test -e a && test -e b && git commit -q --allow-empty -m more\nexit 0");
+    assert!(painted.contains("(3 commits)"), "{painted}");
+    world.git(&root, &["merge", "-q", "--no-ff", "-m", "taken", "watchfire/chat"]);
+    fs::write(root.join("c"), "c").unwrap();
+    world.git(&root, &["add", "c"]);
+    world.git(&root, &["commit", "-qm", "mine"]);
+    // It begins at the branch as it is now, and leaves nothing where it has done nothing.
+    let (painted, _) = chat("run test -e c\nexit 0");
+    assert!(painted.contains("chat ended") && !painted.contains("watchfire/chat"), "{painted}");
+    assert_eq!(world.git(&root, &["branch", "--list", "watchfire/chat"]), "");
+    world.git(&root, &["fsck"]);
+}
+
+/// The next program on the project commits what is in the folder of a chat that was killed.
+fn what_a_killed_chat_left_is_captured() {
+    let (world, root) = world("done\nexit 0");
+    let script = world.path("script");
+    fs::write(&script, "run echo a > a\nsay written\nhang").unwrap();
+    let variables = [("WATCHFIRE_SCRIPT", script.to_str().unwrap())];
+    let args = ["chat", "--worktree", "--agent", "scripted"];
+    let mut chat = OnTerminal::start(&world, &root, &args, &variables);
+    chat.wait_for("written");
+    chat.child.kill().unwrap();
+    chat.child.wait().unwrap();
+    let said = world.run(&root, ["run", "1"]).good();
+    assert!(said.stdout.contains("git merge watchfire/chat"), "{}", said.stdout);
+    assert_eq!(world.git(&root, &["show", "watchfire/chat:a"]), "a\n");
+    // Begun again, the work is kept elsewhere.
+    fs::write(&script, "run ! test -e a\nexit 0").unwrap();
+    let (painted, _) =
+        OnTerminal::start(&world, &root, &[&args[..], &["--fresh"]].concat(), &variables).end();
+    assert!(painted.contains("chat ended"), "{painted}");
+    let kept = world.git(&root, &["for-each-ref", "--format=%(refname)", "refs/watchfire/rescue/chat"]);
+    assert_eq!(kept.lines().count(), 1, "{kept}");
+    assert_eq!(world.git(&root, &["show", &format!("{}:a", kept.trim())]), "a\n");
 }
 
 /// The screen is the agent's until it ends. Then the person reads what was not carried over, and where it is.

@@ -135,8 +135,8 @@ impl OldState {
     fn apply(&mut self, entry: OldEntry) {
         match entry {
             OldEntry::SessionStarting { session, key, attempt, backend, recipe } => {
-                if let Some(key) = &key {
-                    let task = self.tasks.entry(key.task).or_default();
+                if let Some(number) = key.as_ref().and_then(WorkspaceKey::task) {
+                    let task = self.tasks.entry(number).or_default();
                     // A newer attempt outdates the state of an older one, which may have ended in the
                     // meantime.
                     if attempt > task.attempt {
@@ -174,7 +174,9 @@ impl OldState {
     /// Returns the lives that correspond to this state, in the order of their tasks.
     fn lives(&self, now: &Timestamp) -> Vec<Life> {
         let sessions = |task| {
-            self.sessions.iter().find(move |(_, live)| live.key.as_ref().is_some_and(|key| key.task == task))
+            self.sessions
+                .iter()
+                .find(move |(_, live)| live.key.as_ref().and_then(WorkspaceKey::task) == Some(task))
         };
         let mut lives = Vec::new();
         for (number, old) in &self.tasks {

@@ -105,6 +105,10 @@ pub(super) const GIT_CHAT: &str = "\
 This is the person's own checkout. Commit only when asked, stage files by name, and never push, reset, stash or \
 switch branches on your own account.";
 
+pub(super) const GIT_CHAT_APART: &str = "\
+This folder and the branch that is checked out in it are yours, and the person works elsewhere. Commit as you go, stage files \
+by name, and never push, switch branches or touch the main checkout. The person takes your branch when they want it.";
+
 pub(super) const FIELDS: &str = "\
 `version` (always 1), `task_id` (never change it), `task_number`, `title` (one line), `prompt` (the instruction, \
 a block of text), `acceptance_criteria` (what must hold in the end, a list that can be checked), `status` \

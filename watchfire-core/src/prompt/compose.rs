@@ -382,6 +382,7 @@ fn session_startup(context: &PromptContext) -> Option<String> {
 
 fn git_workflow(context: &PromptContext) -> &'static str {
     match &context.assignment {
+        Assignment::Chat if context.branch.is_some() => blocks::GIT_CHAT_APART,
         Assignment::Chat => blocks::GIT_CHAT,
         Assignment::Execute(_) => {
             "There is no repository here that is yours to commit to. Run no git command that writes."

@@ -42,7 +42,7 @@ pub(crate) use fact::{Command, Fact, MergeResult, Outcome, Step, Ticket};
 pub use machine::Block;
 pub(crate) use machine::{Bisection, Schedule};
 pub use record::{
-    Accept, Accepted, Answer, CallerEnvironment, CommandId, CommandRecord, Course, Ending, Ledger, Life,
-    LifeId, LifeState, Notice, NoticeCode, Refusal, Request, ResumeTarget, Run, RunEnd, RunId, RunOptions,
-    RunSummary, Scope, SessionRef, StopReason, Subject, TaskRecord, Wait,
+    Accept, Accepted, Answer, CallerEnvironment, ChatPlace, CommandId, CommandRecord, Course, Ending, Ledger,
+    Life, LifeId, LifeState, Notice, NoticeCode, Refusal, Request, ResumeTarget, Run, RunEnd, RunId,
+    RunOptions, RunSummary, Scope, SessionRef, StopReason, Subject, TaskRecord, Wait,
 };

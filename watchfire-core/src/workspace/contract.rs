@@ -205,21 +205,68 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     async fn recover(&self) -> Result<Recovery>;
 }
 
-/// Key of the work on a task.
+/// Key of the work in one folder.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub struct WorkspaceKey {
-    /// The task.
-    pub task: TaskNumber,
-    /// Number among parallel attempts. `None` for the only one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parallel: Option<u32>,
+#[non_exhaustive]
+#[serde(try_from = "Written", into = "Written")]
+pub enum WorkspaceKey {
+    /// The work on a task.
+    Task {
+        /// The task.
+        task: TaskNumber,
+        /// Number among parallel attempts. `None` for the only one.
+        parallel: Option<u32>,
+    },
+    /// The work of chats that have a folder of their own.
+    Chat,
 }
 
 impl WorkspaceKey {
     /// Returns the key of the only work on `task`.
     #[must_use]
     pub fn new(task: TaskNumber) -> Self {
-        Self { task, parallel: None }
+        Self::Task { task, parallel: None }
+    }
+
+    /// Returns the task, if the work is on one.
+    #[must_use]
+    pub fn task(&self) -> Option<TaskNumber> {
+        match self {
+            Self::Task { task, .. } => Some(*task),
+            Self::Chat => None,
+        }
+    }
+}
+
+/// A key as journals and notes have it.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<TaskNumber>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parallel: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    chat: bool,
+}
+
+impl From<WorkspaceKey> for Written {
+    fn from(key: WorkspaceKey) -> Self {
+        match key {
+            WorkspaceKey::Task { task, parallel } => Self { task: Some(task), parallel, chat: false },
+            WorkspaceKey::Chat => Self { task: None, parallel: None, chat: true },
+        }
+    }
+}
+
+impl TryFrom<Written> for WorkspaceKey {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> std::result::Result<Self, Self::Error> {
+        match (written.task, written.chat) {
+            (Some(task), false) => Ok(Self::Task { task, parallel: written.parallel }),
+            (None, true) => Ok(Self::Chat),
+            _ => Err("a key names either a task or the chats"),
+        }
     }
 }
 
@@ -230,11 +277,14 @@ impl From<TaskNumber> for WorkspaceKey {
 }
 
 impl fmt::Display for WorkspaceKey {
-    /// Writes `0001`, or `0001.2` for a parallel attempt: the last part of folder and branch.
+    /// Writes `0001`, `0001.2` for a parallel attempt, or `chat`: the last part of folder and branch.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.task)?;
-        // A dot, which no task number contains, so that the two parts can be told apart again.
-        self.parallel.map_or(Ok(()), |parallel| write!(f, ".{parallel}"))
+        match self {
+            Self::Task { task, parallel: None } => write!(f, "{task}"),
+            // A dot, which no task number contains, so that the two parts can be told apart again.
+            Self::Task { task, parallel: Some(parallel) } => write!(f, "{task}.{parallel}"),
+            Self::Chat => f.write_str("chat"),
+        }
     }
 }
 

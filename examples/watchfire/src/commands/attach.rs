@@ -15,13 +15,13 @@ use watchfire_client::daemon_proto::{
 };
 use watchfire_client::{ApiError, Daemon, Followed, ProjectLog, environment};
 use watchfire_core::model::TaskNumber;
-use watchfire_core::schedule::{Change, Subject};
+use watchfire_core::schedule::{Change, ChatPlace, Subject};
 use watchfire_core::terminal::{Modes, Snapshot};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
+use super::chat::ChatArgs;
 use super::keys::{Key, Keys};
-use crate::args::SessionArgs;
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
 use crate::{compose, terminal};
@@ -91,8 +91,9 @@ pub(super) async fn chat(
     context: &Context,
     daemon: Daemon,
     place: &OpenProject,
-    session: &SessionArgs,
+    args: &ChatArgs,
 ) -> Result<Exit> {
+    let session = &args.session;
     let project_id = place.id.to_string();
     // Before it begins, so that nothing that it leaves is missed.
     let (_, log) = daemon.follow(&project_id, None, false).await?;
@@ -105,6 +106,12 @@ pub(super) async fn chat(
         rows: size.rows().into(),
         cols: size.cols().into(),
         environment: environment(),
+        place: match args.place() {
+            ChatPlace::Worktree => "worktree",
+            ChatPlace::FreshWorktree => "fresh-worktree",
+            _ => "",
+        }
+        .to_owned(),
         ..Default::default()
     };
     let begun = daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner();

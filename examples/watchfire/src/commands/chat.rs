@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use watchfire_client::Daemon;
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::{ChatRequest, LogStream, Seen};
-use watchfire_core::schedule::{Change, Notice};
+use watchfire_core::schedule::{Change, ChatPlace, Notice};
 use watchfire_core::session::{AttachRequest, Session};
 use watchfire_core::{Error, ErrorKind};
 
@@ -25,15 +25,40 @@ use crate::{compose, terminal, text};
 Everything you type goes to the agent. Ctrl+C twice within a second ends the chat; to send it twice, type Ctrl+] before the
 second: the key after it goes through as it is. Where a daemon runs, it runs the chat, and Ctrl+] leaves it: the chat goes on.
 
+A chat works on your own files. With --worktree it has a folder and a branch of its own, watchfire/chat, and sees none of your
+ignored files: for longer work beside yours. What it leaves is committed at its end, and the next such chat goes on there until
+you have merged it.
+
 Examples:
   watchfire chat
+  watchfire chat --worktree
   watchfire chat --agent scripted")]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
-    pub(crate) session: SessionArgs,
+    pub(super) session: SessionArgs,
+    /// Work in a folder and on a branch of its own
+    #[arg(long)]
+    worktree: bool,
+    /// Begin the folder again; work in it that is not merged is kept under a rescue ref
+    #[arg(long, requires = "worktree")]
+    fresh: bool,
     /// Run the agent in this program, even where a daemon runs
     #[arg(long)]
-    pub(crate) embedded: bool,
+    embedded: bool,
+}
+
+impl ChatArgs {
+    pub(super) fn in_root(session: SessionArgs, embedded: bool) -> Self {
+        Self { session, worktree: false, fresh: false, embedded }
+    }
+
+    pub(super) fn place(&self) -> ChatPlace {
+        match (self.worktree, self.fresh) {
+            (false, _) => ChatPlace::Root,
+            (true, false) => ChatPlace::Worktree,
+            (true, true) => ChatPlace::FreshWorktree,
+        }
+    }
 }
 
 pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
@@ -45,12 +70,12 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     if !args.embedded
         && let Ok(daemon) = Daemon::connect(&home).await
     {
-        return attach::chat(context, daemon, &place, &args.session).await;
+        return attach::chat(context, daemon, &place, &args).await;
     }
     // The orchestrator opens the store itself.
     drop(place);
     // The agent draws for the size that the person sees.
-    let mut request = ChatRequest::new().with_size(terminal::size());
+    let mut request = ChatRequest::new().with_size(terminal::size()).with_place(args.place());
     request.options.agent = args.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
     request.options.sandbox = compose::sandbox_choice(&args.session)?;
 

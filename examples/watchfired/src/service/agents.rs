@@ -11,7 +11,7 @@ use watchfire_core::model::SessionId;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::{Enforcement, SandboxChoice};
 use watchfire_core::schedule::{
-    CallerEnvironment, CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject,
+    CallerEnvironment, ChatPlace, CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject,
 };
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
@@ -72,6 +72,17 @@ impl Daemon {
         if request.best_effort {
             options.enforcement = Enforcement::BestEffort;
         }
+        options.place = match request.place.as_str() {
+            "" => ChatPlace::Root,
+            "worktree" => ChatPlace::Worktree,
+            "fresh-worktree" => ChatPlace::FreshWorktree,
+            other => {
+                let message = "not a place of a chat, expected worktree or fresh-worktree";
+                return Err(
+                    Error::new(ErrorKind::InvalidInput, message).with("place", format_args!("{other:?}"))
+                );
+            }
+        };
         options.merge = request.merge;
         if !request.environment.is_empty() {
             options.environment = Some(CallerEnvironment::new(variables(&request.environment)?));

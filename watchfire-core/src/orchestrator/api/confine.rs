@@ -70,7 +70,9 @@ impl Orchestrator {
         shared.workspace.recover().await?;
         let (project, settings) = shared.settings().await?;
         let request = session_request(&shared, request).await?;
-        let entered = request.session.clone().map(|session| Leaving(Some(Visit::new(&shared, session))));
+        let place = request.options.place;
+        let entered =
+            request.session.clone().map(|session| Leaving(Some(Visit::new(&shared, session, place))));
         let inner = &shared.inner;
         let flag = request.options.agent.clone();
         let default = inner.default_backend.clone();
@@ -116,7 +118,7 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
                 others: Vec::new(),
             })
         }
-        (Scope::Root, _) => effects::enter_root(shared, options).await,
+        (Scope::Root, _) => effects::enter_chat(shared, Attempt(1), options).await,
         (_, task) => Ok(SessionRequest { phase, task, ..SessionRequest::in_root(shared, mode, options) }),
     }
 }

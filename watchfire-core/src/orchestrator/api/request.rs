@@ -1,7 +1,7 @@
 //! Requests for runs and chats.
 
 use crate::model::TaskNumber;
-use crate::schedule::{Accept, CommandId, RunOptions, Scope};
+use crate::schedule::{Accept, ChatPlace, CommandId, RunOptions, Scope};
 use crate::terminal::Size;
 
 /// The setters that every request has for its `options`.
@@ -115,6 +115,13 @@ impl ChatRequest {
     }
 
     overrides!();
+
+    /// Chooses where the chat works.
+    #[must_use]
+    pub fn with_place(mut self, place: ChatPlace) -> Self {
+        self.options.place = place;
+        self
+    }
 
     /// Chooses the size of the terminal.
     #[must_use]

@@ -206,7 +206,11 @@ impl Preparation {
         let policy = PolicyParts {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
-            scope: Scope::of(mode, phase),
+            // Apart in a folder of its own, a chat is confined as a task is.
+            scope: match Scope::of(mode, phase) {
+                Scope::Root if opened.cwd != shared.root => Scope::Workspace,
+                scope => scope,
+            },
             environment: &inner.places(&options),
             watchfire_home: &inner.home,
             project_root: &shared.root,

@@ -28,6 +28,6 @@ pub(super) async fn try_capture(
     let message = format!("Uncommitted work of task #{task}\n\nCaptured after {cause}.");
     let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
     let captured = shared.workspace.capture(&request).await?;
-    tell_kept(shared, task, &captured);
+    tell_kept(shared, Some(task), &captured);
     Ok(captured)
 }

@@ -20,7 +20,7 @@ mod recovery;
 mod release;
 mod room;
 
-pub(crate) use attempts::{Visit, attempt, create, deliver, enter_root, go_on, open_workspace, proposal};
+pub(crate) use attempts::{Visit, attempt, create, deliver, enter_chat, go_on, open_workspace, proposal};
 pub(crate) use board::{feed_board, load_board};
 pub(crate) use branches::remove_branch;
 pub(crate) use claims::{release_all, renew_claims};

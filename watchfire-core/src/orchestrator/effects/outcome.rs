@@ -58,10 +58,10 @@ pub(super) fn unless_unfinished(outcome: Outcome, captured: &Captured) -> Outcom
 }
 
 /// Reports what the agent named and the work does not contain.
-pub(super) fn tell_kept(shared: &ProjectShared, task: TaskNumber, captured: &Captured) {
+pub(super) fn tell_kept(shared: &ProjectShared, task: Option<TaskNumber>, captured: &Captured) {
     for kept in &captured.kept {
         let message = format!("no part of the work, and kept: {} ({})", kept.name, kept.commit.short());
-        shared.notice(NoticeCode::WorkKept, Some(task), message);
+        shared.notice(NoticeCode::WorkKept, task, message);
     }
     if !captured.left_out.is_empty() {
         let mut names: Vec<_> = captured
@@ -74,6 +74,6 @@ pub(super) fn tell_kept(shared: &ProjectShared, task: TaskNumber, captured: &Cap
             names.push(format!("and {} more", captured.left_out.len() - names.len()));
         }
         let message = format!("no part of the work: {}", names.join(", "));
-        shared.notice(NoticeCode::Workspace, Some(task), message);
+        shared.notice(NoticeCode::Workspace, task, message);
     }
 }

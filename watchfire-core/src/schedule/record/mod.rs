@@ -15,7 +15,7 @@ pub use environment::CallerEnvironment;
 pub use ledger::{CommandRecord, Ledger, TaskRecord};
 pub use life::{Life, LifeId, LifeState, Subject, Wait};
 pub use notice::{Notice, NoticeCode};
-pub use options::{Accept, RunOptions};
+pub use options::{Accept, ChatPlace, RunOptions};
 pub use request::{Accepted, CommandId, Refusal, Request, ResumeTarget};
 pub use run::{Course, Run, RunEnd, RunId, RunSummary, Scope};
 pub use session::{Answer, SessionRef};

@@ -31,12 +31,37 @@ pub struct RunOptions {
     /// The obstacles that a person has accepted. They hold for the work as it is: another attempt begins without them.
     #[serde(flatten)]
     pub accept: Accept,
+    /// The place of a chat. Without effect for tasks.
+    #[serde(default, skip_serializing_if = "ChatPlace::is_root")]
+    pub place: ChatPlace,
     /// The size of the terminals.
     #[serde(default, with = "size")]
     pub size: Size,
     /// The variables of the caller, in place of the orchestrator's own. They do not outlive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<CallerEnvironment>,
+}
+
+/// Where a chat works.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum ChatPlace {
+    /// In the root, on the person's own files.
+    #[default]
+    Root,
+    /// In a folder and on a branch of its own, where the last such chat left off unless its work was merged.
+    Worktree,
+    /// The same, begun again from the project's branch. Earlier work goes to a rescue ref.
+    FreshWorktree,
+}
+
+impl ChatPlace {
+    /// Returns true for the root.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        *self == Self::Root
+    }
 }
 
 /// Obstacles that a person accepts in work to be merged.

@@ -61,7 +61,7 @@ pub enum Request {
         /// The overrides.
         options: RunOptions,
     },
-    /// Start a chat in the project root.
+    /// Start a chat.
     Chat {
         /// The overrides.
         options: RunOptions,

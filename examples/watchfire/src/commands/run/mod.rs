@@ -101,8 +101,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
     match args.target {
         Some(target) => tasks(context, target, args.options).await,
         None if terminal::is_interactive() && !context.out.json => {
-            chat::run(context, ChatArgs { session: args.options.session, embedded: args.options.embedded })
-                .await
+            chat::run(context, ChatArgs::in_root(args.options.session, args.options.embedded)).await
         }
         // A script that forgets the target must not start anything.
         None => Err(Failure::usage("nothing to run is named", "watchfire run all, or watchfire run N")),

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use watchfire_core::model::{BackendName, Mode, Phase, ProjectId, TaskNumber};
 use watchfire_core::orchestrator::{ConfineRequest, Confinement, Orchestrator};
+use watchfire_core::schedule::ChatPlace;
 use watchfire_core::{Error, ErrorKind};
 
 use crate::args::SessionArgs;
@@ -59,6 +60,9 @@ pub(crate) struct Whose {
     /// The task; without it a chat
     #[arg(long, value_name = "N")]
     task: Option<TaskNumber>,
+    /// A chat in a folder of its own
+    #[arg(long, conflicts_with = "task")]
+    worktree: bool,
     /// The kind of session; without it the task's, or a chat
     #[arg(long, value_name = "MODE")]
     mode: Option<Kind>,
@@ -131,6 +135,9 @@ impl Whose {
         }
         request.options.agent = self.session.agent.as_deref().map(str::parse::<BackendName>).transpose()?;
         request.options.sandbox = compose::sandbox_choice(&self.session)?;
+        if self.worktree {
+            request.options.place = ChatPlace::Worktree;
+        }
         Ok(request)
     }
 

@@ -9,11 +9,11 @@ use super::account::{conflicts, previous};
 use super::session::{clean_up, go_on, is_left, request, run_session, stamp, stopped, watch, watch_to_end};
 use super::started::Started;
 use super::verdict::{self, Verdict};
-use super::visit::{Visit, enter_root};
+use super::visit::{Visit, enter_chat};
 use super::workspace::{open_workspace, ready_task};
 use super::{launch, setup, steps};
 use crate::failpoint::reached;
-use crate::model::TaskNumber;
+use crate::model::{Attempt, TaskNumber};
 use crate::orchestrator::compose::{SessionRequest, open_in_a_chat};
 use crate::orchestrator::effects::capture::capture;
 use crate::orchestrator::effects::commands::Failure;
@@ -189,15 +189,13 @@ fn failed(control: &Control, error: &Error) -> Outcome {
 
 /// Runs a chat from its start to its end.
 async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
-    let (project, _) = shared.settings().await?;
-    let (root, of) = (shared.root.clone(), project);
-    let open = blocking("looking at protected paths", move || Ok(open_in_a_chat(&root, &of))).await?;
-    if !open.is_empty() {
-        let message = format!("a chat can make or change what is protected here: {}", open.join(", "));
-        shared.notice(NoticeCode::Workspace, None, message);
+    let place = life.options.place;
+    if place.is_root() {
+        tell_unprotected(shared).await?;
     }
-    let request = enter_root(shared, life.options.clone()).await?;
-    let visit = request.session.clone().map(|session| Visit::new(shared, session));
+    let attempt = Attempt(u32::try_from(life.id.0).unwrap_or(u32::MAX));
+    let request = enter_chat(shared, attempt, life.options.clone()).await?;
+    let visit = request.session.clone().map(|session| Visit::new(shared, session, place));
     match Box::pin(launch::start(shared, life, request)).await {
         Ok(started) => watch_chat(shared, life, started, control).await,
         Err(error) => {
@@ -209,13 +207,25 @@ async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -
     }
 }
 
+/// Tells which protected paths a chat in the root can change all the same.
+async fn tell_unprotected(shared: &Arc<ProjectShared>) -> Result<()> {
+    let (project, _) = shared.settings().await?;
+    let root = shared.root.clone();
+    let open = blocking("looking at protected paths", move || Ok(open_in_a_chat(&root, &project))).await?;
+    if !open.is_empty() {
+        let message = format!("a chat can make or change what is protected here: {}", open.join(", "));
+        shared.notice(NoticeCode::Workspace, None, message);
+    }
+    Ok(())
+}
+
 async fn watch_chat(
     shared: &Arc<ProjectShared>,
     life: &Life,
     started: Started,
     control: &Control,
 ) -> Result<Work> {
-    let visit = Visit::new(shared, started.session.info().id.clone());
+    let visit = Visit::new(shared, started.session.info().id.clone(), life.options.place);
     let ended = visit.during(watch(shared, life, None, &started, control)).await;
     if is_left(&ended) {
         return Ok(Work::from(Outcome::Undetermined));
@@ -340,6 +350,6 @@ async fn take_over(
         }
         captured => captured?,
     };
-    tell_kept(shared, task, &captured);
+    tell_kept(shared, Some(task), &captured);
     Ok(Work { outcome: unless_unfinished(outcome, &captured), captured })
 }

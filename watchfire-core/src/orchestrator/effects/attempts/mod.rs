@@ -22,5 +22,5 @@ pub(super) use session::stamp;
 pub(super) use started::{Assembly, Started};
 pub(crate) use steps::{create, proposal};
 pub(super) use verdict::claimed;
-pub(crate) use visit::{Visit, enter_root};
+pub(crate) use visit::{Visit, enter_chat};
 pub(crate) use workspace::open_workspace;

@@ -1,20 +1,48 @@
-//! A session in the root beside its person: what each does in the repository is carried over to the other.
+//! A chat: in the root beside its person, where what each does in the repository is carried over to the other, or apart in a
+//! folder of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Result;
-use crate::model::{Mode, SessionId};
+use super::workspace::open_workspace;
+use crate::model::{Attempt, Mode, SessionId};
 use crate::orchestrator::compose::{SessionRequest, isolates};
+use crate::orchestrator::effects::outcome::tell_kept;
 use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::schedule::{NoticeCode, RunOptions};
-use crate::workspace::Exchanged;
+use crate::schedule::{ChatPlace, NoticeCode, RunOptions};
+use crate::workspace::{CaptureRequest, Exchanged, RemoveRequest, Removed, WorkspaceKey};
+use crate::{Error, ErrorKind, Result};
 
 /// Pause between two exchanges: a change is on the other side within a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// Requests a chat in the place that its options name.
+pub(crate) async fn enter_chat(
+    shared: &Arc<ProjectShared>,
+    attempt: Attempt,
+    options: RunOptions,
+) -> Result<SessionRequest> {
+    if options.place.is_root() {
+        return enter_root(shared, options).await;
+    }
+    // What was merged meanwhile is not gone on with. Other work stays.
+    let left = shared.workspace.remove(&RemoveRequest::new(WorkspaceKey::Chat)).await;
+    if let Err(error) = left
+        && error.kind() != ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let opened = open_workspace(shared, WorkspaceKey::Chat, attempt, &options).await?;
+    if opened.cwd == shared.root {
+        let message = "a chat has a folder of its own only in a repository";
+        return Err(Error::new(ErrorKind::NotSupported, message).with_path(&shared.root));
+    }
+    let request = SessionRequest::in_root(shared, Mode::Chat, options);
+    Ok(SessionRequest { session: Some(SessionId::random()), opened, ..request })
+}
+
 /// Requests a chat in the root, with a repository of its own if its sandbox can show one.
-pub(crate) async fn enter_root(shared: &Arc<ProjectShared>, options: RunOptions) -> Result<SessionRequest> {
+async fn enter_root(shared: &Arc<ProjectShared>, options: RunOptions) -> Result<SessionRequest> {
     let (project, settings) = shared.settings().await?;
     let (of, asked) = (Arc::clone(shared), options.clone());
     let ask = move || isolates(&of, &project, &settings, &asked);
@@ -28,19 +56,23 @@ pub(crate) async fn enter_root(shared: &Arc<ProjectShared>, options: RunOptions)
     Ok(SessionRequest { session: Some(session), opened, ..request })
 }
 
-/// A session that entered the root.
+/// A chat in its place.
 pub(crate) struct Visit {
     shared: Arc<ProjectShared>,
     session: SessionId,
+    place: ChatPlace,
 }
 
 impl Visit {
-    pub(crate) fn new(shared: &Arc<ProjectShared>, session: SessionId) -> Self {
-        Self { shared: Arc::clone(shared), session }
+    pub(crate) fn new(shared: &Arc<ProjectShared>, session: SessionId, place: ChatPlace) -> Self {
+        Self { shared: Arc::clone(shared), session, place }
     }
 
-    /// Waits for `work`, and makes exchanges meanwhile.
+    /// Waits for `work`, and makes exchanges meanwhile in the root.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        if !self.place.is_root() {
+            return work.await;
+        }
         tokio::select! {
             done = work => done,
             never = self.exchange() => match never {},
@@ -71,8 +103,11 @@ impl Visit {
         }
     }
 
-    /// Carries over what the session did last. Nothing of it may run any more.
+    /// Carries over what the session did last, or captures it. Nothing of it may run any more.
     pub(crate) async fn leave(self) {
+        if !self.place.is_root() {
+            return self.leave_folder().await;
+        }
         match self.shared.workspace.leave(&self.session).await {
             Ok(exchanged) => self.tell(exchanged),
             // The copies stay, and are carried over when the session is recovered.
@@ -84,9 +119,42 @@ impl Visit {
         }
     }
 
+    /// Commits what the chat left in its folder, and removes folder and branch if there is no work in them.
+    async fn leave_folder(self) {
+        let shared = &self.shared;
+        let message = "Uncommitted work of a chat\n\nCaptured when the chat ended.";
+        let capture = CaptureRequest::new(WorkspaceKey::Chat, message)
+            .with_trailer("Watchfire-Session", self.session.to_string());
+        let left = async {
+            let captured = shared.workspace.capture(&capture).await?;
+            tell_kept(shared, None, &captured);
+            match shared.workspace.remove(&RemoveRequest::new(WorkspaceKey::Chat)).await? {
+                Removed::Gone { .. } => Ok(None),
+                Removed::Kept { .. } => Ok::<_, Error>(Some(captured.commits)),
+            }
+        };
+        let (code, message) = match left.await {
+            Ok(None) => return,
+            Ok(Some(commits)) => {
+                let (branch, commits) = (format!("watchfire/{}", WorkspaceKey::Chat), counted(commits));
+                let message =
+                    format!("the chat's work is on {branch} ({commits}); to take it: git merge {branch}");
+                (NoticeCode::WorkKept, message)
+            }
+            Err(error) => {
+                (NoticeCode::Workspace, format!("the chat's work stays in its folder: {}", error.report()))
+            }
+        };
+        shared.notice(code, None, message);
+    }
+
     fn tell(&self, exchanged: Exchanged) {
         for told in exchanged.told {
             self.shared.notice(NoticeCode::Workspace, None, told);
         }
     }
+}
+
+fn counted(commits: usize) -> String {
+    if commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") }
 }

@@ -6,20 +6,23 @@ use crate::model::{Attempt, Project, Settings, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::{Wanted, isolate, own_policy};
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::schedule::{Life, NoticeCode, RunOptions};
+use crate::schedule::{ChatPlace, Life, NoticeCode, RunOptions};
 use crate::store::TaskPatch;
-use crate::workspace::{OpenRequest, Opened};
+use crate::workspace::{OpenRequest, Opened, WorkspaceKey};
 use crate::{ErrorKind, Result};
 
-/// Opens the workspace of a task as its sandbox allows, and reports remarks for the person.
+/// Opens a folder for the work under `key` as its sandbox allows, and reports remarks for the person.
 pub(crate) async fn open_workspace(
     shared: &Arc<ProjectShared>,
-    task: TaskNumber,
+    key: impl Into<WorkspaceKey>,
     attempt: Attempt,
     options: &RunOptions,
 ) -> Result<Opened> {
     let (project, settings) = shared.settings().await?;
-    let open = OpenRequest::new(task, attempt).with_target(&project.default_branch);
+    let key = key.into();
+    let task = key.task();
+    let is_fresh = task.is_none() && options.place == ChatPlace::FreshWorktree;
+    let open = OpenRequest::new(key, attempt).with_target(&project.default_branch).with_fresh(is_fresh);
     let (asking, asked) = (Arc::clone(shared), options.clone());
     // Before the workspace is made, so that a malformed entry leaves nothing behind.
     let wanted = Wanted::of(&project)?;
@@ -32,11 +35,11 @@ pub(crate) async fn open_workspace(
         give(shared, project, settings, wanted, open.isolated, &mut opened).await?;
     }
     for line in &opened.attention {
-        shared.notice(NoticeCode::Workspace, Some(task), line.clone());
+        shared.notice(NoticeCode::Workspace, task, line.clone());
     }
     for rescued in &opened.rescued {
         let message = format!("earlier work is kept in {}", rescued.name);
-        shared.notice(NoticeCode::WorkKept, Some(task), message);
+        shared.notice(NoticeCode::WorkKept, task, message);
     }
     Ok(opened)
 }

@@ -386,7 +386,10 @@ pub(in crate::orchestrator::effects) async fn published(
     candidate: &Candidate,
     once: bool,
 ) -> Result<MergeResult> {
-    let task = candidate.key.task;
+    let Some(task) = candidate.key.task() else {
+        return Err(Error::new(ErrorKind::Internal, "only the work on tasks is published")
+            .with("key", &candidate.key));
+    };
     // Held work of an earlier start has no claim yet.
     let fence = claims::claim_to_publish(shared, life.id, task).await?;
     reached(|| "publishing");

@@ -237,8 +237,8 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
     // Only now that nothing of it runs: with this the life is capturing, which means that its processes are gone.
     shared.report(Fact::SessionOver { life: life.id, end: SessionEnd::new("lost with its orchestrator") });
     let Some(task) = task else {
-        // What a chat did last is carried over, also after a kill.
-        Visit::new(shared, session.id.clone()).leave().await;
+        // What a chat did last is carried over or captured, also after a kill.
+        Visit::new(shared, session.id.clone(), life.options.place).leave().await;
         return interrupted();
     };
     shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
