@@ -9,7 +9,7 @@ use std::time::Duration;
 use watchfire_core::backend::{Backend, Framing, InputBox};
 use watchfire_core::observe::WatchRequest;
 use watchfire_core::orchestrator::{ChatRequest, SandboxRecord, Seen};
-use watchfire_core::sandbox::Access;
+use watchfire_core::sandbox::{Access, Refusal, Refused};
 use watchfire_core::schedule::{Change, Ending};
 use watchfire_core::session::Receipt;
 use watchfire_model_server::Ask;
@@ -131,7 +131,11 @@ async fn refuse(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
     let logs = stage.project.logs_dir().to_owned();
     stage.strike(agent.rewrites).await?;
     let record = SandboxRecord::latest(&logs, Some(task)).map_err(failed)?.ok_or("nothing is recorded")?;
-    let known: Vec<_> = record.refused.iter().map(|refusal| (&refusal.path, refusal.access)).collect();
+    let access = |refusal: &Refusal| match &refusal.what {
+        Refused::Path { path, access, .. } => Some((path.clone(), *access)),
+        _ => None,
+    };
+    let known: Vec<_> = record.refused.iter().filter_map(access).collect();
     let said = || {
         let files = fs::read_dir(&logs).into_iter().flatten().flatten();
         let texts = files.filter_map(|file| fs::read(file.path()).ok());
@@ -139,7 +143,7 @@ async fn refuse(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
             texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect::<Vec<_>>().join("\n");
         texts.lines().filter(|line| line.contains(".netrc")).collect::<Vec<_>>().join("\n")
     };
-    must(known == [(&secret, Access::Read)], &format!("{:?}\n{}", record.refused, said()))
+    must(known == [(secret.clone(), Access::Read)], &format!("{:?}\n{}", record.refused, said()))
 }
 
 /// A first attempt fails its verification, a second one goes on with the same session, or, where that is `lost`, falls
