@@ -209,7 +209,7 @@ pub(crate) struct Fake {
 impl Fake {
     fn log(&self, call: &str, key: &WorkspaceKey) {
         self.calls.lock().unwrap().push(format!("{call} {key}"));
-        let outcome = self.outcomes.lock().unwrap().get(&key.task).copied();
+        let outcome = self.outcomes.lock().unwrap().get(&key.task().unwrap()).copied();
         assert!(!matches!(outcome, Some(Outcome::Panics(name)) if name == call), "the test wants it");
     }
 
@@ -249,7 +249,7 @@ impl Workspace for Fake {
 
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
         self.log("capture", &request.key);
-        if self.outcomes.lock().unwrap().get(&request.key.task) == Some(&Outcome::Uncaptured) {
+        if self.outcomes.lock().unwrap().get(&request.key.task().unwrap()) == Some(&Outcome::Uncaptured) {
             return Err(Error::new(ErrorKind::WorkspaceBroken, "the test wants capturing to fail"));
         }
         let mut captured = Captured::default();
@@ -265,7 +265,7 @@ impl Workspace for Fake {
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {
         self.log("prepare", &request.key);
-        if self.outcomes.lock().unwrap().get(&request.key.task) == Some(&Outcome::Conflict) {
+        if self.outcomes.lock().unwrap().get(&request.key.task().unwrap()) == Some(&Outcome::Conflict) {
             let path = RepoPath::new(b"a.txt".to_vec());
             return Ok(Merge::Conflicts(vec![Conflict::new(path, Some("<<<<<<<".to_owned()))]));
         }
@@ -283,7 +283,7 @@ impl Workspace for Fake {
 
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
         self.log("checkout", &candidate.key);
-        if self.outcomes.lock().unwrap().get(&candidate.key.task) == Some(&Outcome::NoScratch) {
+        if self.outcomes.lock().unwrap().get(&candidate.key.task().unwrap()) == Some(&Outcome::NoScratch) {
             return Err(Error::new(ErrorKind::OutOfSpace, "no room"));
         }
         let folder = self.folder(&candidate.key);
@@ -302,7 +302,7 @@ impl Workspace for Fake {
 
     async fn publish(&self, candidate: &Candidate, _: &PublishRequest) -> Result<Published> {
         self.log("publish", &candidate.key);
-        let outcome = self.outcomes.lock().unwrap().get(&candidate.key.task).copied();
+        let outcome = self.outcomes.lock().unwrap().get(&candidate.key.task().unwrap()).copied();
         while outcome == Some(Outcome::Slow) && !self.root.join("go on").exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -311,14 +311,14 @@ impl Workspace for Fake {
         if outcomes.iter().any(|(task, outcome)| *outcome == Outcome::WentAlong && below(task)) {
             return Ok(Published::Moved);
         }
-        Ok(match outcomes.get(&candidate.key.task) {
+        Ok(match outcomes.get(&candidate.key.task().unwrap()) {
             Some(Outcome::Held) => Published::Held(
                 Obstacle::new(ObstacleKind::LocalEdits, "local edits")
                     .with_checkout(&self.root)
                     .with_files(vec![RepoPath::new(b"a.txt".to_vec())]),
             ),
             Some(Outcome::MovesOnce) => {
-                outcomes.remove(&candidate.key.task);
+                outcomes.remove(&candidate.key.task().unwrap());
                 Published::Moved
             }
             Some(Outcome::Unclear(_)) => {
