@@ -42,7 +42,7 @@ const ROWS: [[&str; 5]; 5] = [
     ],
     [
         "`chat`",
-        "a conversation in the root",
+        "a conversation in the root, or with `--worktree` in a folder of its own",
         "its person or its agent ends it",
         "nothing",
         "goes to the agent; twice ends the conversation",
