@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, init, logs, observe,
-    prompts, run, sandbox, settings, task, tui,
+    agent, attach, branches, chat, completions, costs, daemon, definition, diff, doctor, generate, init,
+    logs, manual, observe, prompts, run, sandbox, settings, task, tui,
 };
 use crate::demo;
 
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Task(task::TaskCommand),
     /// Run one task, or all ready tasks
     Run(run::RunArgs),
+    /// Have a task gone on with, with your words on what is wrong or missing
+    SendBack(run::SendBackArgs),
     /// Answer the agent of a task, and go on with it; or a question between agents
     Answer(task::AnswerArgs),
     /// Go on with a task that waits for you, once its limit is over or its obstacle is gone
@@ -110,6 +112,10 @@ pub(crate) enum Command {
     Settings(settings::SettingsArgs),
     /// Report what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
+    /// Print the script with which a shell completes commands, tasks and agents
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages
+    Manual(manual::ManualArgs),
     /// Print the version
     #[command(visible_alias = "v")]
     Version,

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod complete;
 mod compose;
 mod context;
 mod demo;
@@ -37,6 +38,7 @@ use watchfire_backends as _;
 fn main() -> ExitCode {
     // First, and before any thread starts: our program is also the helper that sandboxes and ends agents.
     watchfire_core::process::helper::run_if_asked();
+    complete::run_if_asked();
     // Not `parse`, which would print its own error text even with `--json`.
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -22,6 +22,8 @@ fn help_has_examples_everywhere() {
         &["definition", "--help"],
         &["attach", "--help"],
         &["run", "--help"],
+        &["send-back", "--help"],
+        &["manual", "--help"],
         &["chat", "--help"],
         &["costs", "--help"],
         &["logs", "--help"],
@@ -36,6 +38,35 @@ fn help_has_examples_everywhere() {
     // Without a command it is the terminal interface, which says what to do where there is no terminal.
     let said = world.run(&at, [] as [&str; 0]).code(2).stderr;
     assert!(said.contains("needs a terminal") && said.contains("watchfire --help"), "{said}");
+}
+
+/// A shell asks with a variable; what there is comes with its title, and nothing is made meanwhile.
+#[test]
+fn shells_complete_tasks_and_agents() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Sign in", "done");
+    world.task(&root, "Sign out", "done");
+    let asked = |words: &[&str]| {
+        let words = [&["--", "watchfire"][..], words].concat();
+        let output = world.command(&root, words).env("COMPLETE", "fish").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for words in [&["run", ""][..], &["task", "show", ""], &["send-back", ""], &["branches", "merge", ""]] {
+        assert!(asked(words).contains("1\tSign in\n2\tSign out\n"), "{words:?}: {}", asked(words));
+    }
+    assert!(asked(&["run", "--agent", ""]).lines().any(|line| line == "scripted"));
+    assert!(asked(&["send"]).contains("send-back\t"));
+    for shell in ["bash", "zsh", "fish", "elvish", "nushell"] {
+        let script = world.run(&root, ["completions", shell]).good().stdout;
+        assert!(script.contains("watchfire"), "{shell}: {script}");
+    }
+    let unknown = world.run(&root, ["completions", "tcsh"]).code(1).stderr;
+    assert!(unknown.contains("bash") && unknown.contains("nushell"), "{unknown}");
+    world.run(&root, ["manual", "man"]).good();
+    let page = std::fs::read_to_string(root.join("man/watchfire-send-back.1")).unwrap();
+    assert!(page.contains("the dates must be UTC"), "{page}");
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::model::{PromptSection, Task};
 
 /// Maximum length of a title in a first prompt, in characters. The prompt travels as an argument or is typed.
 const TITLE: usize = 120;
+/// Maximum length of a person's words in a first prompt, in characters. The system prompt has all of them.
+const SAID: usize = 1000;
 /// Maximum length of a text written by the user (task, definition, instructions), in bytes.
 const WRITTEN: usize = Task::LONGEST_PROMPT;
 /// Maximum length of quoted data (memory, output, hunks), in bytes. Data informs; it must not crowd out the task.
@@ -28,7 +30,7 @@ pub(crate) struct Prompt {
 pub(crate) fn compose(context: &PromptContext) -> Prompt {
     let parts =
         sections(context).into_iter().map(|(tag, text)| format!("<{tag}>\n{}\n</{tag}>\n", text.trim_end()));
-    Prompt { system: parts.collect::<Vec<_>>().join("\n"), first: first(&context.assignment) }
+    Prompt { system: parts.collect::<Vec<_>>().join("\n"), first: first(context) }
 }
 
 /// Returns the sections of the system prompt, each with its tag, in the order that the specification prescribes.
@@ -100,14 +102,20 @@ fn writes_tasks(context: &PromptContext) -> bool {
     makes_tasks(context) || matches!(context.assignment, Assignment::Refine(_))
 }
 
-fn first(assignment: &Assignment) -> Option<String> {
+fn first(context: &PromptContext) -> Option<String> {
     let on = |verb: &str, task: &Task| {
         // A task without a title would leave a space at the end.
         format!("{verb} Task #{}: {}", task.task_number, one_line(&task.title, TITLE)).trim_end().to_owned()
     };
-    match assignment {
+    let note = context.previous.as_ref().and_then(|previous| previous.note.as_deref());
+    match &context.assignment {
         Assignment::Chat => None,
-        Assignment::Execute(task) => Some(on("Implement", task)),
+        Assignment::Execute(task) => Some(match note {
+            Some(note) => {
+                format!("{}, which was sent back: {}", on("Go on with", task), one_line(note, SAID))
+            }
+            None => on("Implement", task),
+        }),
         Assignment::Refine(task) => Some(on("Refine", task)),
         Assignment::Generate => Some("Find the work that remains and write it as tasks".to_owned()),
         Assignment::GenerateDefinition => Some("Write the definition of this project".to_owned()),
@@ -250,7 +258,14 @@ fn previous(previous: &PreviousAttempt) -> String {
     } else {
         "Its work is not in your folder: you start again."
     };
-    format!("{what}\n\n{work}")
+    let note = previous.note.as_deref().map(|note| {
+        format!(
+            "\n\nA person has looked at the work and sends it back. Do what they say; it counts like the task itself:\n<message>\n{}\n\
+             </message>",
+            neutralise(head(note.trim(), QUOTED).0)
+        )
+    });
+    format!("{what}\n\n{work}{}", note.unwrap_or_default())
 }
 
 fn input_files(context: &PromptContext) -> String {

@@ -153,13 +153,22 @@ pub(crate) struct PreviousAttempt {
     pub(crate) setback: Setback,
     /// Set if its work is in the agent's folder. Otherwise the agent starts from the target.
     pub(crate) work_kept: bool,
+    /// What a person says of its work.
+    pub(crate) note: Option<String>,
 }
 
 impl PreviousAttempt {
     /// Creates an attempt that ended in `setback` and whose work is in the agent's folder.
     #[must_use]
     pub(crate) fn new(attempt: Attempt, setback: Setback) -> Self {
-        Self { attempt, setback, work_kept: true }
+        Self { attempt, setback, work_kept: true, note: None }
+    }
+
+    /// Sets what a person says of its work.
+    #[must_use]
+    pub(crate) fn with_note(mut self, note: Option<String>) -> Self {
+        self.note = note;
+        self
     }
 
     /// Sets whether its work is in the agent's folder.

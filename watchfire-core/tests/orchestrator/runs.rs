@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("tasks_run_in_work_order_and_merge", tasks_run_in_work_order_and_merge),
         trial("a_run_of_long_ago_can_be_asked_for", a_run_of_long_ago_can_be_asked_for),
         trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
+        trial("work_is_sent_back_with_words", work_is_sent_back_with_words),
         trial("notes_on_progress_reach_the_next_attempt", notes_on_progress_reach_the_next_attempt),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
         trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
@@ -82,6 +83,36 @@ async fn tasks_run_in_work_order_and_merge() {
     assert!(
         record.ended && record.denials == Denials::Unknown && record.report.sandbox == "none",
         "{record:?}"
+    );
+}
+
+/// A person's words are the first that the next agent reads, and tasks that nobody has worked on have nothing to be sent back.
+async fn work_is_sent_back_with_words() {
+    let world = World::new().await;
+    let told = world.temp.path().join("told");
+    let script = format!(
+        "echo \"$FIRST\" >> '{0}'; grep -A1 '^<message>' \"$SYSTEM_PROMPT\" >> '{0}'; {DONE}",
+        told.display()
+    );
+    let task = world.task("dates", &script).await;
+    let sent_back = || RunRequest::task(task).with_note("use UTC\nand test it");
+    is_kind(world.project.run(sent_back()).await, ErrorKind::InvalidInput);
+    for request in [RunRequest::task(task), sent_back(), RunRequest::task(task)] {
+        if request.options.note.is_none() {
+            let ready = TaskPatch::new().with_status(TaskStatus::Ready);
+            world.project.store().update(task, ready, None, None).await.unwrap();
+        }
+        let run = world.project.run(request).await.unwrap();
+        let summary = within(run.wait()).await.unwrap();
+        assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    }
+    assert_eq!(world.read(task).await.agent_sessions, 3);
+    assert_eq!(
+        std::fs::read_to_string(told).unwrap(),
+        "Implement Task #0001: dates\n\
+         Go on with Task #0001: dates, which was sent back: use UTC and test it\n\
+         <message>\nuse UTC\n\
+         Implement Task #0001: dates\n",
     );
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod attach;
 pub(crate) mod backup;
 pub(crate) mod branches;
 pub(crate) mod chat;
+pub(crate) mod completions;
 pub(crate) mod costs;
 pub(crate) mod daemon;
 pub(crate) mod definition;
@@ -15,6 +16,7 @@ pub(crate) mod init;
 mod install;
 mod keys;
 pub(crate) mod logs;
+pub(crate) mod manual;
 pub(crate) mod observe;
 pub(crate) mod prompts;
 pub(crate) mod run;
@@ -47,6 +49,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Wildfire(args) => run::wildfire(context, args).await,
         Command::Generate(args) => generate::run(context, args).await,
         Command::Chat(args) => chat::run(context, args).await,
+        Command::SendBack(args) => run::send_back(context, args).await,
         Command::Answer(args) => task::answer(context, args).await,
         Command::Resume(args) => task::resume(context, args).await,
         Command::Sessions(args) => observe::sessions(context, args).await,
@@ -70,6 +73,8 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Diff(args) => diff::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Sandbox(command) => sandbox::run(context, command).await,
+        Command::Completions(args) => completions::run(context, &args),
+        Command::Manual(args) => manual::run(context, &args),
         Command::Version => Ok(version::run(context)),
     }
 }

@@ -83,6 +83,7 @@ impl Daemon {
                 );
             }
         };
+        options.note = some(&request.note).map(str::to_owned);
         options.merge = request.merge;
         if !request.environment.is_empty() {
             options.environment = Some(CallerEnvironment::new(variables(&request.environment)?));

@@ -155,7 +155,7 @@ impl ProjectHandle {
         Ok(Subscription { snapshot, expired: subscribed.expired, changes: subscribed.stream })
     }
 
-    /// Runs tasks. A draft that is asked for by its number becomes ready first. What no task could run without is looked for
+    /// Runs tasks. A draft that is asked for by its number becomes ready first, and so does a done one that is sent back. What no task could run without is looked for
     /// before anything is claimed.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl ProjectHandle {
         if let Scope::Task(number) = request.scope
             && !self.was_decided(request.command.as_ref()).await?
         {
-            self.make_ready(number).await?;
+            self.make_ready(number, request.options.note.is_some()).await?;
         }
         // A repeated request gets its outcome, whatever is missing by now.
         if !self.was_decided(request.command.as_ref()).await? {
@@ -188,20 +188,29 @@ impl ProjectHandle {
         self.read(move |schedule| schedule.ledger().commands.contains_key(&command)).await
     }
 
-    async fn make_ready(&self, number: TaskNumber) -> Result<()> {
+    async fn make_ready(&self, number: TaskNumber, is_sent_back: bool) -> Result<()> {
         let task = self.0.store.get(number).await?.value;
         if task.is_deleted() {
             return Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number));
         }
+        if is_sent_back && self.read(move |schedule| !schedule.ledger().tasks.contains_key(&number)).await? {
+            let error = Error::new(ErrorKind::InvalidInput, "nobody has worked on the task yet: run it");
+            return Err(error.with("task", number));
+        }
+        let has_life = self.read(move |schedule| schedule.ledger().life_of(number).is_some()).await?;
         match task.status {
             TaskStatus::Ready => Ok(()),
+            TaskStatus::Done if is_sent_back && !has_life => {
+                let patch = TaskPatch::new().with_status(TaskStatus::Ready);
+                self.0.store.update(number, patch, None, None).await.map(|_| ())
+            }
             TaskStatus::Draft => {
                 let patch = TaskPatch::new().with_status(TaskStatus::Ready);
                 self.0.store.update(number, patch, None, None).await.map(|_| ())
             }
             TaskStatus::Done => {
                 // A life that waits for a person continues, although its claim stands in the file.
-                if self.read(move |schedule| schedule.ledger().life_of(number).is_some()).await? {
+                if has_life {
                     return Ok(());
                 }
                 let error =

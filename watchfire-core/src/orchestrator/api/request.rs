@@ -82,6 +82,13 @@ impl RunRequest {
         self
     }
 
+    /// Sends work back: the agent of the next attempt gets the text. A done task becomes ready first.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.options.note = Some(note.into());
+        self
+    }
+
     /// Makes the request idempotent under `command`.
     #[must_use]
     pub fn with_command(mut self, command: CommandId) -> Self {

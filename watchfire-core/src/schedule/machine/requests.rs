@@ -68,6 +68,22 @@ impl Schedule {
         if scope == Scope::Wildfire && self.open_runs().any(|run| run.scope == Scope::Wildfire) {
             return Err(Refusal::new(ErrorKind::Busy, "wildfire is under way already"));
         }
+        let note = options.note.clone();
+        if note.is_some() {
+            if !matches!(scope, Scope::Task(_)) {
+                return Err(Refusal::new(ErrorKind::InvalidInput, "one task is sent back at a time"));
+            }
+            let covered = self
+                .ledger
+                .lives
+                .values()
+                .filter(|it| it.subject.task().is_some_and(|task| scope.covers(task)));
+            if let Some(life) =
+                covered.into_iter().find(|life| !matches!(life.state, LifeState::Waiting { .. }))
+            {
+                return Err(cannot_send_back(life));
+            }
+        }
         // A request is an act of a person, so tasks that the automation gave up on may start again.
         self.parked.retain(|task| !scope.covers(*task));
         self.unblock_untended();
@@ -95,6 +111,7 @@ impl Schedule {
             self.change(life, |life| {
                 // The person may have repaired the cause.
                 life.fruitless = 0;
+                life.options.note = note.clone().or(life.options.note.take());
                 if life.state == (LifeState::Waiting { on: Wait::Resume }) {
                     life.state = LifeState::Waiting { on: Wait::Turn };
                 }
@@ -277,4 +294,16 @@ fn digest(request: &Request) -> u64 {
     let text = serde_json::to_vec(request).unwrap_or_default();
     text.iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Refuses to send back work that is not over, and names what does instead.
+fn cannot_send_back(life: &Life) -> Refusal {
+    let instead = match life.state {
+        LifeState::Asking { .. } => "answer its question",
+        LifeState::Held { .. } | LifeState::Incomplete { .. } => "set it to draft first",
+        LifeState::Starting | LifeState::Running => "send its agent the text",
+        _ => "wait until it has ended",
+    };
+    let message = format!("the task is {}, and cannot be sent back: {instead}", life.state.word());
+    Refusal::new(ErrorKind::Busy, message)
 }

@@ -31,6 +31,9 @@ pub struct RunOptions {
     /// The obstacles that a person has accepted. They hold for the work as it is: another attempt begins without them.
     #[serde(flatten)]
     pub accept: Accept,
+    /// What a person says of the work so far, for the agent that goes on with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The place of a chat. Without effect for tasks.
     #[serde(default, skip_serializing_if = "ChatPlace::is_root")]
     pub place: ChatPlace,

@@ -66,6 +66,27 @@ pub(crate) struct StartArgs {
     options: RunFlags,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The task is run again, on the work as it is, and its agent reads the text first. A task that is done becomes ready for it; work that
+was merged stays merged, and the agent goes on from there. An agent that is at work gets texts by `watchfire send`.
+
+Examples:
+  watchfire send-back 3 'the dates must be UTC, and there is no test for the empty list'
+  watchfire send-back 3 - < review.txt
+
+Exit codes: 0 merged, 3 the task needs a person, 130 interrupted.")]
+pub(crate) struct SendBackArgs {
+    /// The task's number
+    #[arg(value_name = "N")]
+    number: TaskNumber,
+    /// What is wrong or missing; `-` reads it from stdin
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    text: String,
+    #[command(flatten)]
+    options: RunFlags,
+}
+
 #[derive(Args, Clone, Debug, Default)]
 struct RunFlags {
     #[command(flatten)]
@@ -112,6 +133,18 @@ pub(crate) async fn start(context: &Context, args: StartArgs) -> Result<Exit> {
     tasks(context, Target::Task(args.number), args.options).await
 }
 
+pub(crate) async fn send_back(context: &Context, args: SendBackArgs) -> Result<Exit> {
+    let text = match args.text.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin()).map_err(|e| Error::io("reading stdin", e))?,
+        text => text.to_owned(),
+    };
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the text is empty", "say what is wrong or missing"));
+    }
+    let target = Target::Task(args.number);
+    carry_out(context, Wanted { note: text, ..wanted(target, args.options) }, None).await
+}
+
 pub(crate) async fn wildfire(context: &Context, args: WildfireArgs) -> Result<Exit> {
     tasks(context, Target::Wildfire, args.options).await
 }
@@ -130,15 +163,18 @@ pub(crate) async fn go_on(context: &Context, task: TaskNumber, word: Word) -> Re
 }
 
 async fn tasks(context: &Context, target: Target, flags: RunFlags) -> Result<Exit> {
-    let wanted = Wanted {
+    carry_out(context, wanted(target, flags), None).await
+}
+
+fn wanted(target: Target, flags: RunFlags) -> Wanted {
+    Wanted {
         session: flags.session,
         // Without the flag the project's setting holds.
         merge: flags.no_merge.then_some(false),
         waits: !flags.no_wait,
         embedded: flags.embedded,
         ..Wanted::new(target)
-    };
-    carry_out(context, wanted, None).await
+    }
 }
 
 /// What a command line asks for.
@@ -154,13 +190,16 @@ pub(crate) struct Wanted {
     pub(crate) embedded: bool,
     /// Start also where the sandbox cannot enforce the whole policy. Only the demo does.
     pub(crate) best_effort: bool,
+    /// What the person says of the work so far. Empty: nothing.
+    pub(crate) note: String,
 }
 
 impl Wanted {
     /// Runs `target` as project and settings say.
     pub(crate) fn new(target: Target) -> Self {
         let session = SessionArgs::default();
-        Self { target, session, merge: None, waits: false, embedded: false, best_effort: false }
+        let note = String::new();
+        Self { target, session, merge: None, waits: false, embedded: false, best_effort: false, note }
     }
 
     fn scope(&self) -> Scope {
@@ -187,6 +226,7 @@ impl Wanted {
             rows: size.rows().into(),
             cols: size.cols().into(),
             best_effort: self.best_effort,
+            note: self.note.clone(),
             ..Default::default()
         }
     }
@@ -232,6 +272,8 @@ async fn execute(
             say(&worker, task, word).await?;
         }
         let mut ended = follow(out, &mut worker, wanted, interrupts).await?;
+        // It was sent back once.
+        let wanted = &Wanted { note: String::new(), ..wanted.clone() };
         // Again and again: a task that goes on may ask the next question.
         while wanted.waits
             && !interrupts.happened()

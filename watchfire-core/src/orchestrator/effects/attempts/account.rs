@@ -37,8 +37,9 @@ pub(super) fn previous(
 ) -> Option<PreviousAttempt> {
     let before = Attempt(life.attempt.0.saturating_sub(1));
     // An answered question outranks the setback: it is why this attempt runs.
+    let note = life.options.note.clone();
     if let Some(answered) = answered(life) {
-        return Some(answered.with_work_kept(opened.reused));
+        return Some(answered.with_work_kept(opened.reused).with_note(note));
     }
     let setback = match life.setback.clone()? {
         Ending::Conflict { reason } => Setback::Conflict {
@@ -53,5 +54,5 @@ pub(super) fn previous(
         Ending::Crashed { .. } | Ending::Unclaimed { .. } | Ending::GaveUp { .. } => Setback::Crashed,
         _ => Setback::Reopened,
     };
-    Some(PreviousAttempt::new(before, setback).with_work_kept(opened.reused))
+    Some(PreviousAttempt::new(before, setback).with_work_kept(opened.reused).with_note(note))
 }

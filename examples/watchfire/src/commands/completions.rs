@@ -1,0 +1,28 @@
+//! `watchfire completions`: prints the script with which a shell completes our commands.
+
+use clap::Args;
+
+use crate::complete;
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Commands, options, task numbers with their titles, and agents are completed; in nushell commands and options.
+
+  bash     watchfire completions bash > ~/.local/share/bash-completion/completions/watchfire
+  zsh      watchfire completions zsh > ~/.zfunc/_watchfire       (with fpath+=~/.zfunc before compinit)
+  fish     watchfire completions fish > ~/.config/fish/completions/watchfire.fish
+  elvish   eval (watchfire completions elvish | slurp)           in rc.elv
+  nushell  watchfire completions nushell | save -f watchfire.nu  and `use watchfire.nu *` in config.nu")]
+pub(crate) struct CompletionsArgs {
+    /// bash, zsh, fish, elvish, powershell or nushell
+    #[arg(value_name = "SHELL")]
+    shell: String,
+}
+
+pub(super) fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit> {
+    let script = complete::script(&args.shell)?;
+    context.out.raw(&String::from_utf8_lossy(&script));
+    Ok(Exit::Good)
+}

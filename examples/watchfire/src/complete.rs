@@ -1,0 +1,96 @@
+//! Completion in shells: of commands and options, and of the tasks and agents that there are.
+//!
+//! The shell runs this program with the variable `COMPLETE` at each Tab. Nothing is made or changed then.
+
+use std::fs;
+use std::path::Path;
+
+use clap::{Command, CommandFactory as _};
+use clap_complete::env::Shells;
+use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate};
+use watchfire_core::backend::Backends;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::{Error, ErrorKind, Result};
+
+use crate::args::Cli;
+use crate::context::{find_project, home_path, open_home};
+
+/// The variable by which a shell asks.
+const ASKED: &str = "COMPLETE";
+/// Name of the program.
+const NAME: &str = "watchfire";
+
+/// Answers a shell that asks for completions, and ends the program then.
+pub(crate) fn run_if_asked() {
+    CompleteEnv::with_factory(|| completing(Cli::command())).var(ASKED).complete();
+}
+
+/// Returns the script that a shell loads to complete our commands.
+pub(crate) fn script(shell: &str) -> Result<Vec<u8>> {
+    if shell == "nushell" {
+        let mut script = Vec::new();
+        clap_complete::generate(clap_complete_nushell::Nushell, &mut Cli::command(), NAME, &mut script);
+        return Ok(script);
+    }
+    let shells = Shells::builtins();
+    let completer = shells.completer(shell).ok_or_else(|| {
+        let known = shells.names().chain(["nushell"]).collect::<Vec<_>>().join(", ");
+        Error::new(ErrorKind::InvalidInput, "no completions for this shell")
+            .with("shell", shell)
+            .with("known", known)
+    })?;
+    let mut script = Vec::new();
+    completer
+        .write_registration(ASKED, NAME, NAME, NAME, &mut script)
+        .map_err(|e| Error::io("writing completions", e))?;
+    Ok(script)
+}
+
+/// Adds what values there are, by the placeholders of arguments.
+fn completing(command: Command) -> Command {
+    command
+        .mut_args(|arg| {
+            let names = arg.get_value_names().unwrap_or_default();
+            let is_task =
+                names.first().is_some_and(|name| name.as_str().split(['|', ',']).any(|part| part == "N"));
+            match arg.get_id().as_str() {
+                "agent" => arg.add(ArgValueCandidates::new(agents)),
+                _ if is_task => arg.add(ArgValueCandidates::new(tasks)),
+                _ => arg,
+            }
+        })
+        .mut_subcommands(completing)
+}
+
+/// Returns the tasks of the project around the current folder. Reads titles alone: a shell waits for it.
+fn tasks() -> Vec<CompletionCandidate> {
+    let here = std::env::current_dir().ok().and_then(|folder| find_project(&folder).ok());
+    let Some(root) = here else { return Vec::new() };
+    let entries = fs::read_dir(root.join(".watchfire/tasks")).into_iter().flatten().flatten();
+    let mut tasks: Vec<_> = entries.filter_map(|entry| task(&entry.path())).collect();
+    tasks.sort_by_key(|(number, _)| *number);
+    let candidate = |(number, title): (TaskNumber, String)| {
+        CompletionCandidate::new(number.value().to_string()).help(Some(title.into()))
+    };
+    tasks.into_iter().map(candidate).collect()
+}
+
+fn task(path: &Path) -> Option<(TaskNumber, String)> {
+    let number = path.file_name()?.to_str()?.strip_suffix(".yaml")?.parse().ok()?;
+    let text = fs::read_to_string(path).ok()?;
+    let title = text.lines().find_map(|line| line.strip_prefix("title:")).unwrap_or_default();
+    Some((number, crate::text::line(title.trim().trim_matches(['"', '\'']))))
+}
+
+/// Returns the agents that are built in, and those of the settings.
+fn agents() -> Vec<CompletionCandidate> {
+    let Ok(linked) = Backends::linked() else { return Vec::new() };
+    let known = configured().and_then(|settings| Backends::linked().ok()?.with_configured(&settings).ok());
+    known.unwrap_or(linked).iter().map(|agent| CompletionCandidate::new(agent.name())).collect()
+}
+
+fn configured() -> Option<watchfire_core::model::Settings> {
+    let home = home_path().ok().filter(|home| home.is_dir())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    runtime.block_on(async { open_home(home).await.ok()?.settings().await.ok() })
+}
