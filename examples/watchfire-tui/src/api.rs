@@ -279,6 +279,20 @@ impl Api {
         Ok(Message::Trash(daemon.tasks().list_tasks(request).await?.into_inner().tasks))
     }
 
+    /// Starts an agent, with words of the person on the work so far.
+    async fn start(&self, daemon: &Daemon, mode: &str, task: i32, note: String) -> Result<Message, Status> {
+        let request = proto::StartAgentRequest {
+            meta: Some(meta()),
+            project_id: self.project.clone(),
+            mode: mode.to_owned(),
+            task_number: task,
+            environment: environment(),
+            note,
+            ..Default::default()
+        };
+        Ok(Message::Status(Box::new(daemon.agents().start_agent(request).await?.into_inner())))
+    }
+
     async fn branches(&self, daemon: &Daemon) -> Result<Message, Status> {
         Ok(Message::Branches(daemon.branches().list_branches(self.id()).await?.into_inner().branches))
     }
@@ -342,18 +356,8 @@ impl Api {
                 daemon.projects().update_project(*request).await?;
                 Some(Message::Saved)
             }
-            Command::StartAgent { mode, task } => {
-                let request = proto::StartAgentRequest {
-                    meta,
-                    project_id,
-                    mode: mode.to_owned(),
-                    task_number: task,
-                    environment: environment(),
-                    ..Default::default()
-                };
-                let status = daemon.agents().start_agent(request).await?.into_inner();
-                Some(Message::Status(Box::new(status)))
-            }
+            Command::StartAgent { mode, task } => Some(self.start(daemon, mode, task, String::new()).await?),
+            Command::SendBack { task, text } => Some(self.start(daemon, "task", task, text).await?),
             Command::StopAgent => {
                 let status = daemon.agents().stop_agent(self.id()).await?.into_inner();
                 Some(Message::Status(Box::new(status)))

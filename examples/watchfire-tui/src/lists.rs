@@ -74,6 +74,7 @@ pub(crate) const ACTIONS: &[(char, &str)] = &[
     ('x', "delete the task"),
     ('J', "move the task down"),
     ('K', "move the task up"),
+    ('B', "send the task back with words"),
     ('D', "show what the task changes"),
     ('m', "merge the task's branch"),
     ('b', "branches"),

@@ -113,6 +113,13 @@ pub enum Command {
         /// The answer.
         text: String,
     },
+    /// `StartAgent` for work that is sent back.
+    SendBack {
+        /// The task.
+        task: i32,
+        /// What is wrong or missing.
+        text: String,
+    },
     /// `GetScrollback`.
     GetScrollback(u64),
     /// `ListLogs`.

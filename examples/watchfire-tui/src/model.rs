@@ -89,6 +89,15 @@ impl RightTab {
     }
 }
 
+/// The purpose of words to an agent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Words {
+    /// An answer to what it asks.
+    Answer,
+    /// What is wrong with its work.
+    SendBack,
+}
+
 /// Something over the panels that takes all keys.
 #[derive(Clone, Debug)]
 pub enum Overlay {
@@ -96,8 +105,8 @@ pub enum Overlay {
     Help,
     /// A new task, or one that is changed.
     Task(Box<TaskForm>),
-    /// An answer to what the agent of a task asks, in the status bar.
-    Answer(i32, Box<forms::Line>),
+    /// Words to the agent of a task, typed in the status bar.
+    Words(Words, i32, Box<forms::Line>),
     /// Text to find in the scrollback, typed in the status bar.
     Find(Box<forms::Line>),
     /// A question in the status bar.

@@ -19,7 +19,7 @@ fn name(command: &Command) -> &'static str {
         Command::RestoreTask(_) => "RestoreTask",
         Command::ReorderTasks(_) => "ReorderTasks",
         Command::UpdateProject(_) => "UpdateProject",
-        Command::StartAgent { .. } => "StartAgent",
+        Command::StartAgent { .. } | Command::SendBack { .. } => "StartAgent",
         Command::StopAgent => "StopAgent",
         Command::ResumeAgent => "ResumeAgent",
         Command::SendInput(_) => "SendInput",
@@ -354,6 +354,22 @@ fn a_question_is_answered_in_place() {
     type_in(&mut model, "8080 x");
     let sent = press(&mut model, &["enter"]);
     assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
+    assert!(model.overlay.is_none());
+}
+
+/// Work that is done goes back with what is wrong with it.
+#[test]
+fn work_is_sent_back_in_place() {
+    let mut model = model(100, 30);
+    press(&mut model, &["B"]);
+    assert_eq!(model.flash.as_ref().unwrap().text, "only work that is done can be sent back");
+    let mut done = model.tasks.clone();
+    done.iter_mut().for_each(|task| task.status = "done".to_owned());
+    update(&mut model, Message::Tasks(done));
+    press(&mut model, &["G", "B"]);
+    let task = model.selected;
+    type_in(&mut model, "use UTC");
+    assert_eq!(press(&mut model, &["enter"]), [Command::SendBack { task, text: "use UTC".to_owned() }]);
     assert!(model.overlay.is_none());
 }
 

@@ -7,7 +7,7 @@ use super::{flash, show_left, show_right};
 use crate::forms::{Line, TaskForm};
 use crate::lists::{self, Kind};
 use crate::message::Command;
-use crate::model::{Confirm, LeftTab, Model, Overlay, RightTab};
+use crate::model::{Confirm, LeftTab, Model, Overlay, RightTab, Words};
 use crate::tasks;
 
 /// The fields of the settings tab.
@@ -78,7 +78,7 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('W') => return vec![Command::StartAgent { mode: "wildfire", task: 0 }],
         KeyCode::Char('R') => return vec![Command::ResumeAgent],
         KeyCode::Char('A') => match model.asking() {
-            Some(agent) => model.overlay = Some(Overlay::Answer(agent.task_number, Box::new(Line::new("")))),
+            Some(agent) => model.overlay = Some(say(Words::Answer, agent.task_number)),
             None => flash(model, "nobody asks", false),
         },
         KeyCode::Char('b') => return lists::open(model, Kind::Branches),
@@ -90,6 +90,10 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         code => return of_task(model, code),
     }
     Vec::new()
+}
+
+fn say(words: Words, task: i32) -> Overlay {
+    Overlay::Words(words, task, Box::new(Line::new("")))
 }
 
 /// Keys that are about the selected task.
@@ -114,6 +118,14 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('t') => status(model, "draft"),
         KeyCode::Char('d') => status(model, "done"),
         KeyCode::Char('m') => vec![Command::MergeBranch(number)],
+        KeyCode::Char('B') if task.status == "done" => {
+            model.overlay = Some(say(Words::SendBack, number));
+            Vec::new()
+        }
+        KeyCode::Char('B') => {
+            flash(model, "only work that is done can be sent back", true);
+            Vec::new()
+        }
         KeyCode::Char('x') | KeyCode::Delete => {
             model.overlay = Some(Overlay::Confirm(Confirm::Delete(number)));
             Vec::new()

@@ -182,7 +182,7 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
             model.overlay = match model.overlay.take() {
                 Some(Overlay::Help) => None,
                 // Its texts would be lost.
-                Some(kept @ (Overlay::Task(_) | Overlay::Answer(..) | Overlay::Find(_))) => Some(kept),
+                Some(kept @ (Overlay::Task(_) | Overlay::Words(..) | Overlay::Find(_))) => Some(kept),
                 _ => Some(Overlay::Help),
             };
             return Vec::new();
@@ -228,7 +228,7 @@ fn paste(model: &mut Model, text: &str) -> Vec<Command> {
             line.0.insert_str(text.replace(['\n', '\r'], " "));
             return Vec::new();
         }
-        Some(Overlay::Answer(_, line)) => {
+        Some(Overlay::Words(_, _, line)) => {
             line.0.insert_str(text.replace(['\n', '\r'], " "));
             return Vec::new();
         }

@@ -37,7 +37,7 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
         model.overlay,
         Some(
             Overlay::Task(_)
-                | Overlay::Answer(..)
+                | Overlay::Words(..)
                 | Overlay::Help
                 | Overlay::List(_)
                 | Overlay::Info(..)

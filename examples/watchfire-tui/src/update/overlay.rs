@@ -6,7 +6,7 @@ use super::show_left;
 use crate::forms::TaskForm;
 use crate::lists::{Chosen, Listed};
 use crate::message::Command;
-use crate::model::{Confirm, Focus, LeftTab, Model, Overlay};
+use crate::model::{Confirm, Focus, LeftTab, Model, Overlay, Words};
 
 pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<Command> {
     match overlay {
@@ -55,15 +55,19 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
             model.overlay = Some(Overlay::Find(line));
             Vec::new()
         }
-        Overlay::Answer(task, mut line) => {
+        Overlay::Words(words, task, mut line) => {
             match event.code {
                 KeyCode::Esc => {}
                 KeyCode::Enter if !line.text().trim().is_empty() => {
-                    return vec![Command::Answer { task, text: line.text() }];
+                    let text = line.text();
+                    return vec![match words {
+                        Words::Answer => Command::Answer { task, text },
+                        Words::SendBack => Command::SendBack { task, text },
+                    }];
                 }
                 _ => {
                     line.key(event);
-                    model.overlay = Some(Overlay::Answer(task, line));
+                    model.overlay = Some(Overlay::Words(words, task, line));
                 }
             }
             Vec::new()

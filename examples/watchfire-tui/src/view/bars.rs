@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::clean;
-use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab};
+use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::theme::{Look, of_project, style};
 
 /// Longest project name in the first row, and the columns that the rest of the row needs.
@@ -137,9 +137,13 @@ fn told(model: &Model) -> (String, Style) {
         };
         return (words, style(model, Look::Alert));
     }
-    if let Some(Overlay::Answer(number, line)) = &model.overlay {
+    if let Some(Overlay::Words(words, number, line)) = &model.overlay {
+        let what = match words {
+            Words::Answer => "Answer",
+            Words::SendBack => "Send back",
+        };
         return (
-            format!("Answer #{number:04}: {}▏  Enter send  Esc cancel", clean(&line.text())),
+            format!("{what} #{number:04}: {}▏  Enter send  Esc cancel", clean(&line.text())),
             style(model, Look::Alert),
         );
     }

@@ -52,7 +52,7 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
         Some(Overlay::List(list)) => overlay::list(model, list, frame),
         Some(Overlay::Info(number, at)) => overlay::info(model, *number, *at, frame),
         // Those are in the status bar.
-        Some(Overlay::Confirm(_) | Overlay::Answer(..) | Overlay::Find(_)) | None => {}
+        Some(Overlay::Confirm(_) | Overlay::Words(..) | Overlay::Find(_)) | None => {}
     }
 }
 

@@ -34,7 +34,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
             ("i  D  m", "all about it; what it changes; merge its branch"),
             ("b  T  I", "branches; trash; what waits in all projects"),
             ("/  :", "show only those with a text; every action"),
-            ("A  R  X", "answer; resume after a limit; stop all"),
+            ("A B  R  X", "answer; send back; resume; stop all"),
         ],
     ),
     ("Terminal", &[("PgUp PgDn", "scroll back; Alt+/ find; Alt+z the whole screen")]),
