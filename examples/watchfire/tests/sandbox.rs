@@ -220,6 +220,10 @@ fn exec_keeps_work() {
     let left =
         sessions.flatten().filter_map(|state| fs::read_dir(state.path().join("sessions")).ok()).flatten();
     assert_eq!(left.count(), 0, "a session's folder is left");
+    // Of a chat in a folder of its own, the person is told where it is.
+    let said = world.run(&root, ["sandbox", "exec", "--worktree", "--", "sh", "-c", "echo x > y"]).good();
+    assert!(said.stderr.contains("the chat's work is on watchfire/chat (1 commit)"), "{}", said.stderr);
+    assert_eq!(world.git(&root, &["show", "watchfire/chat:y"]), "x\n");
 }
 
 /// A tracked file that the agent cannot see is none that it deletes; the person's own git works meanwhile.

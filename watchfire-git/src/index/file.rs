@@ -148,9 +148,11 @@ impl IndexFile {
     pub(crate) fn change(&mut self, set: Vec<Entry>, removed: &[&[u8]]) {
         let position = |index: &Self, path: &[u8]| index.entry(path).map(|_| index.from(path));
         let mut gone = HashSet::new();
-        for path in removed.iter().copied().filter(|path| self.entry(path).is_some()).collect::<Vec<_>>() {
-            gone.extend(position(self, path));
-            self.forget(path);
+        for path in removed {
+            if let Some(at) = position(self, path) {
+                gone.insert(at);
+                self.forget(path);
+            }
         }
         for entry in &set {
             for end in entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at) {

@@ -71,8 +71,10 @@ impl Orchestrator {
         let (project, settings) = shared.settings().await?;
         let request = session_request(&shared, request).await?;
         let place = request.options.place;
-        let entered =
-            request.session.clone().map(|session| Leaving(Some(Visit::new(&shared, session, place))));
+        let entered = request
+            .session
+            .clone()
+            .map(|session| Leaving(Some(Visit::new(&shared, session, place).keeping_remarks())));
         let inner = &shared.inner;
         let flag = request.options.agent.clone();
         let default = inner.default_backend.clone();
@@ -192,7 +194,7 @@ impl Confinement {
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
         let running = run_attached(&inner.helper, confined);
-        let attached = match &entered {
+        let mut attached = match &entered {
             Some(Leaving(Some(visit))) => visit.during(running).await?,
             _ => running.await?,
         };
@@ -207,7 +209,7 @@ impl Confinement {
         if let Some(mut entered) = entered
             && let Some(visit) = entered.0.take()
         {
-            visit.leave().await;
+            attached.remarks = visit.leave().await;
         }
         // As after a session that was cut off: imports commits from private copies.
         shared.workspace.recover().await?;

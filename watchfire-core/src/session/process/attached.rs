@@ -19,6 +19,8 @@ pub struct Attached {
     pub report: PolicyReport,
     /// Denials, as far as the kernel reports them on this machine.
     pub denials: Denials,
+    /// Remarks for the person about what became of its work in the repository.
+    pub remarks: Vec<String>,
 }
 
 /// Runs a command to its end under a guardian, on our own stdin, stdout and stderr.
@@ -34,7 +36,7 @@ pub async fn run_attached(helper: &Helper, confined: Confined) -> Result<Attache
     let guarded = Guarded::start(helper, confined, Streams::Ours(ours)).await?;
     let exit = guarded.wait().await;
     let guard = guarded.guard();
-    Ok(Attached { exit, report: guard.report(), denials: guard.denials() })
+    Ok(Attached { exit, report: guard.report(), denials: guard.denials(), remarks: Vec::new() })
 }
 
 fn copy(stream: impl AsFd) -> Result<OwnedFd> {

@@ -16,6 +16,7 @@ use super::Whose;
 use super::report::refused;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
+use crate::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -81,6 +82,13 @@ pub(super) fn code(ran: &Attached) -> u8 {
     ran.exit.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
+/// Tells what became of the command's work in the repository.
+pub(super) fn tell(context: &Context, ran: &Attached) {
+    if !context.out.json {
+        ran.remarks.iter().for_each(|remark| eprintln!("watchfire: {}", text::line(remark)));
+    }
+}
+
 async fn exec(context: &Context, args: &ExecArgs) -> Result<Exit> {
     let found = args.whose.find(context).await?;
     let (orchestrator, confinement) = args.whose.confine(&found).await?;
@@ -100,10 +108,10 @@ async fn exec(context: &Context, args: &ExecArgs) -> Result<Exit> {
     let program = PathBuf::from(command.next().cloned().unwrap_or_default());
     let command = CommandSpec::new(program).with_args(command.cloned());
     let Some(ran) = held(orchestrator, confinement, &command).await? else { return Ok(Exit::Interrupted) };
-    let Attached { exit, report, denials, .. } = &ran;
+    let Attached { exit, report, denials, remarks, .. } = &ran;
+    tell(context, &ran);
     if args.report && context.out.json {
-        let value =
-            serde_json::json!({ "schema": 1, "report": report, "denials": denials, "exit": exit.code() });
+        let value = serde_json::json!({ "schema": 1, "report": report, "denials": denials, "remarks": remarks, "exit": exit.code() });
         // On stderr: stdout belongs to the command.
         eprintln!("{value}");
     } else if args.report {

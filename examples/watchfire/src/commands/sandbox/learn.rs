@@ -77,6 +77,7 @@ async fn learn(context: &Context, args: &LearnArgs) -> Result<Exit> {
     let Some(ran) = exec::held(orchestrator, confinement, &command).await? else {
         return Ok(Exit::Interrupted);
     };
+    exec::tell(context, &ran);
     let mut said = Vec::new();
     trace
         .take(LARGEST)

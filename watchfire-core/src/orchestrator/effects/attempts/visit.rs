@@ -1,7 +1,7 @@
 //! A chat: in the root beside its person, where what each does in the repository is carried over to the other, or apart in a
 //! folder of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::workspace::open_workspace;
@@ -61,11 +61,18 @@ pub(crate) struct Visit {
     shared: Arc<ProjectShared>,
     session: SessionId,
     place: ChatPlace,
+    /// Remarks for the person, where the project is not open and has no log for them.
+    kept: Option<Mutex<Vec<String>>>,
 }
 
 impl Visit {
     pub(crate) fn new(shared: &Arc<ProjectShared>, session: SessionId, place: ChatPlace) -> Self {
-        Self { shared: Arc::clone(shared), session, place }
+        Self { shared: Arc::clone(shared), session, place, kept: None }
+    }
+
+    /// Keeps remarks for the person until the chat is left.
+    pub(crate) fn keeping_remarks(self) -> Self {
+        Self { kept: Some(Mutex::default()), ..self }
     }
 
     /// Waits for `work`, and makes exchanges meanwhile in the root.
@@ -87,7 +94,7 @@ impl Visit {
             match self.shared.workspace.exchange(&self.session).await {
                 Ok(exchanged) => {
                     last = None;
-                    self.tell(exchanged);
+                    self.tell_all(exchanged);
                 }
                 // The same trouble is told once.
                 Err(error) => {
@@ -95,7 +102,7 @@ impl Visit {
                     if last.as_ref() != Some(&report) {
                         let message =
                             format!("a chat's work in the repository is not carried over: {report}");
-                        self.shared.notice(NoticeCode::Workspace, None, message);
+                        self.tell(NoticeCode::Workspace, message);
                     }
                     last = Some(report);
                 }
@@ -103,24 +110,31 @@ impl Visit {
         }
     }
 
-    /// Carries over what the session did last, or captures it. Nothing of it may run any more.
-    pub(crate) async fn leave(self) {
-        if !self.place.is_root() {
-            return self.leave_folder().await;
+    /// Carries over what the session did last, or captures it. Nothing of it may run any more. Returns the remarks that were
+    /// kept.
+    pub(crate) async fn leave(self) -> Vec<String> {
+        if self.place.is_root() {
+            self.leave_root().await;
+        } else {
+            self.leave_folder().await;
         }
+        self.kept.map(Mutex::into_inner).and_then(std::result::Result::ok).unwrap_or_default()
+    }
+
+    async fn leave_root(&self) {
         match self.shared.workspace.leave(&self.session).await {
-            Ok(exchanged) => self.tell(exchanged),
+            Ok(exchanged) => self.tell_all(exchanged),
             // The copies stay, and are carried over when the session is recovered.
             Err(error) => {
                 let message =
                     format!("a chat's last work in the repository is not carried over: {}", error.report());
-                self.shared.notice(NoticeCode::Workspace, None, message);
+                self.tell(NoticeCode::Workspace, message);
             }
         }
     }
 
     /// Commits what the chat left in its folder, and removes folder and branch if there is no work in them.
-    async fn leave_folder(self) {
+    async fn leave_folder(&self) {
         let shared = &self.shared;
         let message = "Uncommitted work of a chat\n\nCaptured when the chat ended.";
         let capture = CaptureRequest::new(WorkspaceKey::Chat, message)
@@ -145,12 +159,17 @@ impl Visit {
                 (NoticeCode::Workspace, format!("the chat's work stays in its folder: {}", error.report()))
             }
         };
-        shared.notice(code, None, message);
+        self.tell(code, message);
     }
 
-    fn tell(&self, exchanged: Exchanged) {
-        for told in exchanged.told {
-            self.shared.notice(NoticeCode::Workspace, None, told);
+    fn tell_all(&self, exchanged: Exchanged) {
+        exchanged.told.into_iter().for_each(|told| self.tell(NoticeCode::Workspace, told));
+    }
+
+    fn tell(&self, code: NoticeCode, message: String) {
+        match &self.kept {
+            Some(kept) => kept.lock().unwrap_or_else(PoisonError::into_inner).push(message),
+            None => self.shared.notice(code, None, message),
         }
     }
 }
