@@ -1,6 +1,6 @@
 //! Completion in shells: of commands and options, and of the tasks and agents that there are.
 //!
-//! The shell runs this program with the variable `COMPLETE` at each Tab. Nothing is made or changed then.
+//! The shell runs this program with the variable `WATCHFIRE_COMPLETE` at each Tab. Nothing is made or changed then.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::args::Cli;
 use crate::context::{find_project, home_path, open_home};
 
 /// The variable by which a shell asks.
-const ASKED: &str = "COMPLETE";
+const ASKED: &str = "WATCHFIRE_COMPLETE";
 /// Name of the program.
 const NAME: &str = "watchfire";
 

@@ -49,7 +49,7 @@ fn shells_complete_tasks_and_agents() {
     world.task(&root, "Sign out", "done");
     let asked = |words: &[&str]| {
         let words = [&["--", "watchfire"][..], words].concat();
-        let output = world.command(&root, words).env("COMPLETE", "fish").output().unwrap();
+        let output = world.command(&root, words).env("WATCHFIRE_COMPLETE", "fish").output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
