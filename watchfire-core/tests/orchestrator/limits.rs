@@ -29,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let ways = [
         ("a_second_user_is_refused_until_the_first_is_done", no_root, a_second_user_is_refused as fn() -> _),
         ("tasks_wait_for_descriptors", None, tasks_wait_for_descriptors),
+        ("a_last_claim_waits_for_descriptors", None, a_last_claim_waits_for_descriptors),
         ("tasks_wait_for_room_on_the_disk", no_mounts, tasks_wait_for_room),
         ("a_claim_waits_for_room_on_the_disk", no_mounts, a_claim_waits_for_room),
     ];
@@ -180,6 +181,38 @@ fn descriptors(args: RoleArgs) -> i32 {
         let summary = within(run.wait()).await.unwrap();
         assert!(summary.is_good() && summary.endings.len() == 8, "{summary:?}");
     })
+}
+
+watchfire_core::register_helper_role!("test-last-claim", last_claim);
+
+/// Uses up all descriptors while an agent says that it is done, and until it is gone.
+fn last_claim(_: RoleArgs) -> i32 {
+    in_runtime(async {
+        let mut world = World::new().await;
+        let (go, gone) = (world.temp.path().join("go"), world.temp.path().join("gone"));
+        let mut going = std::fs::File::create(&go).unwrap();
+        let script =
+            format!("until [ -s '{}' ]; do sleep 0.02; done; {DONE}; : > '{}'", go.display(), gone.display());
+        let task = world.task("t", &script).await;
+        let run = world.project.run(RunRequest::all()).await.unwrap();
+        world.life(|life| life.state == LifeState::Running).await;
+        let before = getrlimit(Resource::Nofile);
+        // It bounds the numbers of descriptors: none is free, also where others are closed.
+        setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
+        going.write_all(b"go").unwrap();
+        while std::fs::symlink_metadata(&gone).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // The bug's chance: by now the claim would have been given up.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        setrlimit(Resource::Nofile, before).unwrap();
+        let summary = within(run.wait()).await.unwrap();
+        assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
+    })
+}
+
+fn a_last_claim_waits_for_descriptors() -> Result<(), Failed> {
+    run(&mut child("test-last-claim"))
 }
 
 /// Waits until a task waits and says why. None may have ended by then.

@@ -2,6 +2,7 @@
 
 use crate::model::TaskNumber;
 use crate::orchestrator::shared::ProjectShared;
+pub(super) use crate::process::trouble::is_trouble;
 use crate::schedule::{Ending, NoticeCode, Outcome};
 use crate::workspace::{Captured, Obstacle, ObstacleKind};
 use crate::{Error, ErrorKind};
@@ -22,28 +23,6 @@ pub(super) fn trouble(error: &Error) -> Outcome {
 /// Returns the outcome of an attempt whose agent claims success, and whose work could not be captured.
 pub(super) fn uncaptured(error: &Error) -> Outcome {
     Outcome::Uncaptured(Ending::Error { code: error.code().to_owned(), message: error.report() })
-}
-
-/// Returns true for trouble of this machine that would affect every task alike: no space, no descriptors, no memory.
-pub(super) fn is_trouble(error: &Error) -> bool {
-    use rustix::io::Errno;
-    let exhausted = |errno: i32| {
-        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::NOSPC, Errno::DQUOT]
-            .iter()
-            .any(|known| known.raw_os_error() == errno)
-    };
-    // Whole chain: a backend or store may wrap the error of the system several times.
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let errno = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
-        if errno.is_some_and(exhausted)
-            || cause.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::OutOfSpace)
-        {
-            return true;
-        }
-        source = cause.source();
-    }
-    error.kind() == ErrorKind::OutOfSpace
 }
 
 /// Returns the outcome of an attempt whose work was captured: an agent that claims success in the midst of a merge has not

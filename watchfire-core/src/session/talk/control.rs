@@ -15,6 +15,7 @@ use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
+use crate::process::trouble::is_trouble;
 use crate::schedule::StopReason;
 use crate::session::Exit;
 use crate::session::handle::Session;
@@ -30,6 +31,8 @@ const OWN_END: Duration = Duration::from_millis(1500);
 const OWN_TURN: Duration = Duration::from_secs(10);
 /// Time for which a completion file may stay half-written before the person is informed.
 const HALF_WRITTEN: Duration = Duration::from_millis(500);
+/// Time within which a machine without descriptors or memory has to recover, before a last claim is given up.
+const EXHAUSTED: Duration = Duration::from_secs(60);
 /// Fallback polling interval for the completion file, in case the watcher misses an event.
 const POLL: Duration = Duration::from_secs(5);
 
@@ -85,7 +88,7 @@ impl Control {
         }
         let exit = self.shared.process.wait().await;
         // Only now is the tree gone, so what is read here is the agent's last word on its work.
-        let (claim, unclear) = match self.read_claim().await {
+        let (claim, unclear) = match self.last_claim().await {
             Ok(claim) => (claim, None),
             Err(error) => (None, Some(error.report())),
         };
@@ -250,6 +253,20 @@ impl Control {
             Some((about.ino(), about.ctime(), about.ctime_nsec()))
         };
         [self.completion.file().and_then(stamp), stamp(&self.files.join("signal.json"))]
+    }
+
+    /// Reads the claim of an agent that is gone. While this machine lacks descriptors or memory, it is read again: its turn is
+    /// paid for.
+    async fn last_claim(&self) -> Result<Option<Claim>> {
+        let deadline = self.clock.boot_time() + EXHAUSTED;
+        loop {
+            match self.read_claim().await {
+                Err(error) if is_trouble(&error) && self.clock.boot_time() < deadline => {
+                    self.clock.sleep_until(self.clock.boot_time() + HALF_WRITTEN).await;
+                }
+                read => return read,
+            }
+        }
     }
 
     /// Reads the agent's claim and takes in its questions.

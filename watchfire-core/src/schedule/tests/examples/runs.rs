@@ -112,3 +112,37 @@ fn an_ending_that_no_run_covered_is_reported_by_the_next() {
     let run = world.run(Scope::All);
     assert!(world.summary(run).endings.is_empty(), "once");
 }
+
+/// Work that is not over is not sent back, and the person hears what to do instead.
+#[test]
+fn only_work_that_is_over_is_sent_back() {
+    let options = || RunOptions { note: Some("use UTC".to_owned()), ..RunOptions::default() };
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let refused = world.ask(Request::Run { scope: Scope::All, options: options() }).unwrap_err();
+    assert_eq!(refused.code, "invalid_input");
+    world.run(Scope::Task(n(1)));
+    let send_back =
+        |world: &mut World| world.ask(Request::Run { scope: Scope::Task(n(1)), options: options() });
+    world.bring_up(1);
+    assert!(send_back(&mut world).unwrap_err().message.ends_with("send its agent the text"));
+    world.claim(1);
+    assert!(send_back(&mut world).unwrap_err().message.ends_with("wait until it has ended"));
+    world.merge(&MergeResult::Held { candidate: None, by: obstacle() });
+    assert!(send_back(&mut world).unwrap_err().message.ends_with("set it to draft first"));
+}
+
+/// An attempt that was cut off waits for a person, whose words its next agent gets.
+#[test]
+fn who_waits_gets_the_words() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.kill(false, None, 0, 1);
+    world.advance(0, 0);
+    world.board();
+    world.drain();
+    assert_eq!(world.state(1), "waiting");
+    let options = RunOptions { note: Some("use UTC".to_owned()), ..RunOptions::default() };
+    world.run_with(Scope::Task(n(1)), options);
+    assert_eq!((world.state(1), world.life(1).options.note.as_deref()), ("starting", Some("use UTC")));
+}
