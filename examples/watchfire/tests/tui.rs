@@ -372,6 +372,8 @@ fn it_outlives_the_daemon() {
     let (painted, code) = shown.0.end();
     assert_eq!(code, Some(0));
     assert_clean(&painted);
+    // The agent went on without a daemon. The next one takes it over, and ends it with the test.
+    home.0.run(&root, ["daemon", "start"]).good();
 }
 
 /// Sizes, signals, and terminals that it cannot use.
