@@ -23,6 +23,10 @@ pub(crate) enum Fact {
     Limits(Limits),
     /// All current tasks that are not in the trash.
     Board(Vec<Card>),
+    /// A request for this task follows. Nothing else starts it until then, also once it is ready.
+    Reserved(TaskNumber),
+    /// The request for this task does not follow.
+    Released(TaskNumber),
     /// A person or a program makes a request.
     Request {
         /// The caller's id, if it wants the request to be idempotent.

@@ -8,6 +8,8 @@ impl Fact {
             Self::Tick => "tick",
             Self::Limits(_) => "limits",
             Self::Board(_) => "board",
+            Self::Reserved(_) => "reserved",
+            Self::Released(_) => "released",
             Self::Request { .. } => "request",
             Self::Prepared { .. } => "prepared",
             Self::Running { .. } => "running",

@@ -22,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_run_of_long_ago_can_be_asked_for", a_run_of_long_ago_can_be_asked_for),
         trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
         trial("work_is_sent_back_with_words", work_is_sent_back_with_words),
+        trial("a_request_comes_before_the_automation", a_request_comes_before_the_automation),
         trial("notes_on_progress_reach_the_next_attempt", notes_on_progress_reach_the_next_attempt),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
         trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
@@ -114,6 +115,30 @@ async fn work_is_sent_back_with_words() {
          <message>\nuse UTC\n\
          Implement Task #0001: dates\n",
     );
+}
+
+/// What makes a task ready for a request must not let the automation start it first, without what the request asks for.
+async fn a_request_comes_before_the_automation() {
+    let World { temp, orchestrator, project, .. } = World::new().await;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+    std::fs::write(temp.path().join("automation"), "").unwrap();
+    let mut world = World::in_folder(temp).await;
+    let told = world.temp.path().join("told");
+    let task = world.task("dates", &format!("echo \"$FIRST\" >> '{}'; {DONE}", told.display())).await;
+    world.ended(task).await;
+    for n in 1..=5 {
+        let run = world.project.run(RunRequest::task(task).with_note(n.to_string())).await.unwrap();
+        let summary = within(run.wait()).await.unwrap();
+        assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{n}: {summary:?}");
+    }
+    let told = std::fs::read_to_string(told).unwrap();
+    let words: Vec<_> = told.lines().skip(1).filter_map(|line| line.rsplit(": ").next()).collect();
+    assert_eq!(words, ["1", "2", "3", "4", "5"], "{told}");
+    // What cannot run changes nothing.
+    let missing = RunRequest::task(task).with_note("no").with_agent("nobody".parse().unwrap());
+    is_kind(world.project.run(missing).await, ErrorKind::UnknownBackend);
+    assert_eq!(world.read(task).await.status, TaskStatus::Done);
 }
 
 async fn folders_are_made_ready_while_an_agent_works() {

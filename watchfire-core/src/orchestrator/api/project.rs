@@ -14,7 +14,7 @@ use crate::model::{Mode, ProjectId, SessionId, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
-    self, Accepted, CallerEnvironment, CommandId, Ending, Ledger, Life, LifeId, LifeState, Request,
+    self, Accepted, CallerEnvironment, CommandId, Ending, Fact, Ledger, Life, LifeId, LifeState, Request,
     ResumeTarget, RunId, RunOptions, Schedule, Scope, StopReason,
 };
 use crate::session::Session;
@@ -155,21 +155,25 @@ impl ProjectHandle {
         Ok(Subscription { snapshot, expired: subscribed.expired, changes: subscribed.stream })
     }
 
-    /// Runs tasks. A draft that is asked for by its number becomes ready first, and so does a done one that is sent back. What no task could run without is looked for
-    /// before anything is claimed.
+    /// Runs tasks. A draft that is asked for by its number becomes ready first, and so does a done one that is sent back. What no
+    /// task could run without is looked for before anything changes.
     ///
     /// # Errors
     /// `unknown_backend` or `program_missing` if no covered task has an agent that is there; errors of the sandbox and the
     /// settings; `not_found` for a task that does not exist or lies in the trash; `invalid_input` for one that is done.
     pub async fn run(&self, request: RunRequest) -> Result<Run> {
-        if let Scope::Task(number) = request.scope
-            && !self.was_decided(request.command.as_ref()).await?
-        {
-            self.make_ready(number, request.options.note.is_some()).await?;
-        }
         // A repeated request gets its outcome, whatever is missing by now.
-        if !self.was_decided(request.command.as_ref()).await? {
+        let is_new = !self.was_decided(request.command.as_ref()).await?;
+        if is_new {
             effects::preflight(&self.0, &request.options, request.scope).await?;
+        }
+        let mut reserved = None;
+        if let Scope::Task(number) = request.scope
+            && is_new
+        {
+            // Before it is ready: the automation, or another run, would start it without these options.
+            reserved = Some(ReservedTask::new(&self.0, number));
+            self.make_ready(number, request.options.note.is_some()).await?;
         }
         // The run is decided by the tasks as they are now. A board that was outdated by an effect is read
         // again.
@@ -178,6 +182,7 @@ impl ProjectHandle {
         }
         let RunRequest { scope, options, command } = request;
         let accepted = self.request(command, Request::Run { scope, options }).await?;
+        drop(reserved);
         let run = accepted.run.ok_or_else(|| Error::new(ErrorKind::Internal, "a run without an id"))?;
         Ok(Run::new(run, Arc::clone(&self.0)))
     }
@@ -419,5 +424,22 @@ impl fmt::Debug for ProjectHandle {
             .field("id", &self.0.id)
             .field("root", &self.0.root)
             .finish_non_exhaustive()
+    }
+}
+
+/// A task that nothing else starts until the request for it is decided.
+struct ReservedTask<'a>(&'a ProjectShared, TaskNumber);
+
+impl<'a> ReservedTask<'a> {
+    fn new(shared: &'a ProjectShared, task: TaskNumber) -> Self {
+        shared.report(Fact::Reserved(task));
+        Self(shared, task)
+    }
+}
+
+impl Drop for ReservedTask<'_> {
+    fn drop(&mut self) {
+        // After the request this changes nothing.
+        self.0.report(Fact::Released(self.1));
     }
 }

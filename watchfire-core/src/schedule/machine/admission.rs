@@ -177,6 +177,7 @@ impl Schedule {
     /// Returns true if one of the `open` runs or the automation would start this task, which has no life.
     pub(in crate::schedule) fn is_wanted(&self, task: TaskNumber, open: &[&Run]) -> bool {
         self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready)
+            && !self.reserved.contains(&task)
             && (open.iter().any(|run| run.wants(task))
                 || self.limits.auto_start && !self.parked.contains(&task))
     }

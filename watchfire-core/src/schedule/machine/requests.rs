@@ -64,6 +64,9 @@ impl Schedule {
     }
 
     fn run(&mut self, scope: Scope, options: RunOptions) -> Result<Accepted, Refusal> {
+        if let Scope::Task(task) = scope {
+            self.reserved.remove(&task);
+        }
         // Two would refine the same draft, and generate the same tasks.
         if scope == Scope::Wildfire && self.open_runs().any(|run| run.scope == Scope::Wildfire) {
             return Err(Refusal::new(ErrorKind::Busy, "wildfire is under way already"));

@@ -47,6 +47,8 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) paused: Option<Trouble>,
     /// Tasks that the automation leaves alone until a person or progress changes them.
     pub(in crate::schedule) parked: BTreeSet<TaskNumber>,
+    /// Tasks for which a request follows, and that nothing else starts until then.
+    pub(in crate::schedule) reserved: BTreeSet<TaskNumber>,
     /// Endings that no run covered. The next run includes them in its summary.
     pub(in crate::schedule) unreported: BTreeMap<TaskNumber, Ending>,
     /// Lives of an earlier orchestrator that wait for a person. They start no session by themselves.
@@ -79,6 +81,7 @@ impl Default for Schedule {
             next_forget: 0,
             paused: None,
             parked: BTreeSet::new(),
+            reserved: BTreeSet::new(),
             unreported: BTreeMap::new(),
             orphans: BTreeSet::new(),
             closing: false,
@@ -194,6 +197,8 @@ impl Schedule {
                 self.limits = limits;
             }
             Fact::Board(cards) => self.board(cards),
+            Fact::Reserved(task) => _ = self.reserved.insert(task),
+            Fact::Released(task) => self.unsettled |= self.reserved.remove(&task),
             Fact::Request { command, request } => self.request(command, request),
             Fact::Prepared { life, session, fence, target } => self.prepared(life, session, fence, target),
             Fact::Running { life, agent, guardian } => self.running(life, agent, guardian),

@@ -31,7 +31,7 @@ pub struct RunOptions {
     /// The obstacles that a person has accepted. They hold for the work as it is: another attempt begins without them.
     #[serde(flatten)]
     pub accept: Accept,
-    /// What a person says of the work so far, for the agent that goes on with it.
+    /// A person's words about the work so far, for the agent that goes on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The place of a chat. Without effect for tasks.
@@ -45,7 +45,7 @@ pub struct RunOptions {
     pub environment: Option<CallerEnvironment>,
 }
 
-/// Where a chat works.
+/// The place in which a chat works.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
