@@ -211,6 +211,26 @@ impl Error {
         }
         text
     }
+
+    /// Returns true for trouble of this machine that would affect every task alike: no space, no descriptors, no memory.
+    #[cfg(feature = "orchestrator")]
+    pub(crate) fn is_trouble(&self) -> bool {
+        use rustix::io::Errno;
+        const EXHAUSTED: [Errno; 6] =
+            [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::NOSPC, Errno::DQUOT];
+        // Whole chain: a backend or store may wrap the error of the system several times.
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            let errno = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+            if errno.is_some_and(|errno| EXHAUSTED.iter().any(|known| known.raw_os_error() == errno))
+                || error.downcast_ref::<Self>().is_some_and(|error| error.kind() == ErrorKind::OutOfSpace)
+            {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
 }
 
 impl fmt::Display for Error {

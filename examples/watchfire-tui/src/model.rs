@@ -94,7 +94,7 @@ impl RightTab {
 pub enum Words {
     /// An answer to what it asks.
     Answer,
-    /// What is wrong with its work.
+    /// A complaint about its work.
     SendBack,
 }
 

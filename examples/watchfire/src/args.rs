@@ -51,7 +51,7 @@ pub(crate) enum Command {
     Task(task::TaskCommand),
     /// Run one task, or all ready tasks
     Run(run::RunArgs),
-    /// Have a task gone on with, with your words on what is wrong or missing
+    /// Run a task again, and tell its agent what is wrong or missing
     SendBack(run::SendBackArgs),
     /// Answer the agent of a task, and go on with it; or a question between agents
     Answer(task::AnswerArgs),

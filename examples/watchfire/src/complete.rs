@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::env::Shells;
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate};
 use watchfire_core::backend::Backends;
-use watchfire_core::model::TaskNumber;
+use watchfire_core::model::{Settings, TaskNumber};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::args::Cli;
@@ -46,7 +46,7 @@ pub(crate) fn script(shell: &str) -> Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Adds what values there are, by the placeholders of arguments.
+/// Completes the values of arguments, which it knows by the names that help shows for them.
 fn completing(command: Command) -> Command {
     command
         .mut_args(|arg| {
@@ -84,13 +84,16 @@ fn task(path: &Path) -> Option<(TaskNumber, String)> {
 
 /// Returns the agents that are built in, and those of the settings.
 fn agents() -> Vec<CompletionCandidate> {
-    let Ok(linked) = Backends::linked() else { return Vec::new() };
-    let known = configured().and_then(|settings| Backends::linked().ok()?.with_configured(&settings).ok());
-    known.unwrap_or(linked).iter().map(|agent| CompletionCandidate::new(agent.name())).collect()
+    let settings = configured().unwrap_or_default();
+    let agents = Backends::linked().and_then(|linked| linked.with_configured(&settings));
+    // Settings that cannot be used are told by the commands.
+    let agents = agents.or_else(|_| Backends::linked()).unwrap_or_default();
+    agents.iter().map(|agent| CompletionCandidate::new(agent.name())).collect()
 }
 
-fn configured() -> Option<watchfire_core::model::Settings> {
-    let home = home_path().ok().filter(|home| home.is_dir())?;
+/// Returns the person's settings. A home that was never used is not made one.
+fn configured() -> Option<Settings> {
+    let home = home_path().ok().filter(|home| home.join("installation_id").is_file())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async { open_home(home).await.ok()?.settings().await.ok() })
 }

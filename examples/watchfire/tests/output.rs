@@ -40,7 +40,7 @@ fn help_has_examples_everywhere() {
     assert!(said.contains("needs a terminal") && said.contains("watchfire --help"), "{said}");
 }
 
-/// A shell asks with a variable; what there is comes with its title, and nothing is made meanwhile.
+/// A shell asks by a variable. It gets tasks with their titles, and nothing is made meanwhile.
 #[test]
 fn shells_complete_tasks_and_agents() {
     let world = World::new();
@@ -57,6 +57,12 @@ fn shells_complete_tasks_and_agents() {
         assert!(asked(words).contains("1\tSign in\n2\tSign out\n"), "{words:?}: {}", asked(words));
     }
     assert!(asked(&["run", "--agent", ""]).lines().any(|line| line == "scripted"));
+    // A home that nobody has used stays empty.
+    let unused = world.empty("unused");
+    let mut command = world.command(&root, ["--", "watchfire", "run", "--agent", ""]);
+    let output = command.env("WATCHFIRE_COMPLETE", "fish").env("WATCHFIRE_HOME", &unused).output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().lines().any(|line| line == "scripted"));
+    assert_eq!(std::fs::read_dir(unused).unwrap().count(), 0);
     assert!(asked(&["send"]).contains("send-back\t"));
     for shell in ["bash", "zsh", "fish", "elvish", "nushell"] {
         let script = world.run(&root, ["completions", shell]).good().stdout;

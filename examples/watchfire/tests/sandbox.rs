@@ -654,7 +654,7 @@ fn no_strace() -> Option<String> {
     (!works).then(|| "strace is not installed, or may not trace: not available here".to_owned())
 }
 
-/// What the command would need is found though it says nothing of it, and opening that lets it through.
+/// Finds what a command was refused, although it complained about nothing. With that opened it succeeds.
 fn learn_shows_what_to_open() {
     let (world, root) = world("done\nexit 0");
     fs::write(world.home.join(".netrc"), "secret\n").unwrap();

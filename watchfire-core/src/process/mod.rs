@@ -20,8 +20,6 @@ mod marked;
 #[cfg(feature = "runtime")]
 pub(crate) mod spawn;
 mod spec;
-#[cfg(feature = "orchestrator")]
-pub(crate) mod trouble;
 #[cfg(feature = "runtime")]
 pub(crate) mod wait;
 

@@ -153,7 +153,7 @@ pub(crate) struct PreviousAttempt {
     pub(crate) setback: Setback,
     /// Set if its work is in the agent's folder. Otherwise the agent starts from the target.
     pub(crate) work_kept: bool,
-    /// What a person says of its work.
+    /// A person's words about its work.
     pub(crate) note: Option<String>,
 }
 
@@ -164,7 +164,7 @@ impl PreviousAttempt {
         Self { attempt, setback, work_kept: true, note: None }
     }
 
-    /// Sets what a person says of its work.
+    /// Sets a person's words about its work.
     #[must_use]
     pub(crate) fn with_note(mut self, note: Option<String>) -> Self {
         self.note = note;

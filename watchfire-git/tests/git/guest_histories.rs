@@ -232,7 +232,7 @@ async fn a_kill_loses_nothing() {
     }
 }
 
-/// What the person's git finds staged between HEAD and the rest of an exchange would be in their next commit.
+/// A kill right after HEAD moves leaves nothing staged: the person's next commit would contain it.
 #[tokio::test]
 async fn the_index_is_there_before_head_moves() {
     let repo = Repo::new();

@@ -17,7 +17,7 @@ use crate::worker::Worker;
 /// Time that a daemon has to come back, and the pause between two tries.
 const BACK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
-/// Time after which a run tells that its task waits for its turn.
+/// Time after which a run says that its task waits for its turn.
 const QUEUED: Duration = Duration::from_secs(1);
 
 /// A run and its view.
@@ -31,7 +31,7 @@ pub(crate) struct Followed<'a> {
     /// Lives whose ends are shown.
     lives: BTreeSet<LifeId>,
     spent: Spent,
-    /// Time at which it is told that the only task of the run waits for its turn, unless that comes first.
+    /// Time at which to say that the run's only task waits for its turn. `None` once its turn has come.
     queued: Option<tokio::time::Instant>,
     view: Box<dyn View>,
 }

@@ -92,7 +92,7 @@ impl Daemon {
     }
 }
 
-/// Stops the agent that generates a proposal when nobody waits for it any more.
+/// Stops the agent that works on a proposal once nobody waits for it.
 struct Generating(Option<(ProjectHandle, Mode)>);
 
 impl Drop for Generating {

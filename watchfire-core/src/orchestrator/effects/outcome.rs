@@ -2,7 +2,6 @@
 
 use crate::model::TaskNumber;
 use crate::orchestrator::shared::ProjectShared;
-pub(super) use crate::process::trouble::is_trouble;
 use crate::schedule::{Ending, NoticeCode, Outcome};
 use crate::workspace::{Captured, Obstacle, ObstacleKind};
 use crate::{Error, ErrorKind};
@@ -11,7 +10,7 @@ use crate::{Error, ErrorKind};
 pub(super) fn outcome_of(error: &Error) -> Outcome {
     match error.kind() {
         ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: error.report(), until: None }),
-        _ if is_trouble(error) => trouble(error),
+        _ if error.is_trouble() => trouble(error),
         _ => Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
     }
 }

@@ -15,7 +15,6 @@ use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Signal, SignalRead, read_signal};
 use crate::observe::Body;
-use crate::process::trouble::is_trouble;
 use crate::schedule::StopReason;
 use crate::session::Exit;
 use crate::session::handle::Session;
@@ -261,7 +260,7 @@ impl Control {
         let deadline = self.clock.boot_time() + EXHAUSTED;
         loop {
             match self.read_claim().await {
-                Err(error) if is_trouble(&error) && self.clock.boot_time() < deadline => {
+                Err(error) if error.is_trouble() && self.clock.boot_time() < deadline => {
                     self.clock.sleep_until(self.clock.boot_time() + HALF_WRITTEN).await;
                 }
                 read => return read,

@@ -190,7 +190,7 @@ pub(crate) struct Wanted {
     pub(crate) embedded: bool,
     /// Start also where the sandbox cannot enforce the whole policy. Only the demo does.
     pub(crate) best_effort: bool,
-    /// What the person says of the work so far. Empty: nothing.
+    /// The person's words about the work so far. Empty for none.
     pub(crate) note: String,
 }
 

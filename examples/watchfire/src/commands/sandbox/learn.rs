@@ -1,4 +1,4 @@
-//! `watchfire sandbox learn`: runs a command in the place of an agent, and says what it would need opened.
+//! `watchfire sandbox learn`: runs a command in the place of an agent, and shows what the sandbox refused it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use watchfire_core::backend::FailedAccess;
+use watchfire_core::orchestrator::Confinement;
 use watchfire_core::process::CommandSpec;
 use watchfire_core::sandbox::{Access, Refusals, Refused, SandboxChoice};
 use watchfire_core::{Error, ErrorKind};
@@ -54,20 +55,14 @@ async fn learn(context: &Context, args: &LearnArgs) -> Result<Exit> {
     let tracer = tracer()?;
     let found = args.whose.find(context).await?;
     let (orchestrator, confinement) = args.whose.confine(&found).await?;
-    if confinement.choice().value == SandboxChoice::None {
-        let by = confinement.choice().from;
-        let message = format!("nothing is refused without a sandbox, and none is asked for by {by}");
-        return Err(Error::new(ErrorKind::InvalidInput, message).into());
-    }
-    let cwd = confinement.command().cwd().unwrap_or(&found.root).to_path_buf();
-    let judge = Refusals::new(confinement.policy(), confinement.explain().await?, cwd.clone())?;
-    let variables = confinement.command().env();
-    let folder =
-        variables.filter(|(name, _)| *name == "WATCHFIRE_SESSION_DIR").map(|(_, value)| value).next();
-    let to = PathBuf::from(folder.unwrap_or_default()).join("trace");
-    // Held open: the folder goes with the session, and the trace is read afterwards.
-    let opened = File::create(&to).and_then(|_| File::open(&to));
-    let trace = opened.map_err(|e| Error::io("making a file for the trace", e).with_path(&to))?;
+    let Prepared { judge, cwd, to, trace } = match prepare(&confinement, &found.root).await {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            drop(confinement);
+            orchestrator.shutdown().await;
+            return Err(failure);
+        }
+    };
     let command = CommandSpec::new(tracer)
         .with_args(["-f", "-q", "-y", "--failed-only", "-s", "4096", "-e", "signal=none"])
         .with_args(["-e", "trace=%file,connect,bind", "-o"])
@@ -96,6 +91,31 @@ async fn learn(context: &Context, args: &LearnArgs) -> Result<Exit> {
         eprint!("{}", rendered(&refused));
     }
     Ok(Exit::Of(exec::code(&ran)))
+}
+
+/// What is needed before the command runs.
+struct Prepared {
+    judge: Refusals,
+    cwd: PathBuf,
+    /// The file for the trace, as the command sees it.
+    to: PathBuf,
+    /// The same file, held open: its folder goes with the session, and it is read afterwards.
+    trace: File,
+}
+
+async fn prepare(confinement: &Confinement, root: &Path) -> Result<Prepared> {
+    if confinement.choice().value == SandboxChoice::None {
+        let by = confinement.choice().from;
+        let message = format!("nothing is refused without a sandbox, and none is asked for by {by}");
+        return Err(Error::new(ErrorKind::InvalidInput, message).into());
+    }
+    let cwd = confinement.command().cwd().unwrap_or(root).to_path_buf();
+    let judge = Refusals::new(confinement.policy(), confinement.explain().await?, cwd.clone())?;
+    let folder = confinement.command().env().find(|(name, _)| *name == "WATCHFIRE_SESSION_DIR");
+    let to = PathBuf::from(folder.map(|(_, value)| value).unwrap_or_default()).join("trace");
+    let opened = File::create(&to).and_then(|_| File::open(&to));
+    let trace = opened.map_err(|e| Error::io("making a file for the trace", e).with_path(&to))?;
+    Ok(Prepared { judge, cwd, to, trace })
 }
 
 /// Finds strace.

@@ -34,7 +34,7 @@ pub(crate) enum SandboxCommand {
     Setup(setup::SetupArgs),
     /// Run a command exactly as an agent would be confined
     Exec(exec::ExecArgs),
-    /// Run a command so, and show what it would need opened
+    /// Run a command as an agent would be confined, and show what it was refused
     Learn(learn::LearnArgs),
 }
 

@@ -18,9 +18,7 @@ use crate::orchestrator::compose::{SessionRequest, open_in_a_chat};
 use crate::orchestrator::effects::capture::capture;
 use crate::orchestrator::effects::commands::Failure;
 use crate::orchestrator::effects::mirror::mirror;
-use crate::orchestrator::effects::outcome::{
-    is_trouble, outcome_of, tell_kept, trouble, uncaptured, unless_unfinished,
-};
+use crate::orchestrator::effects::outcome::{outcome_of, tell_kept, trouble, uncaptured, unless_unfinished};
 use crate::orchestrator::effects::{claims, room};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::schedule::{Ending, Fact, Life, NoticeCode, Outcome, SessionEnd, StopReason};
@@ -345,7 +343,7 @@ async fn take_over(
     }
     let Verdict(outcome) = verdict?;
     let captured = match captured {
-        Err(error) if outcome == Outcome::Claimed && !is_trouble(&error) => {
+        Err(error) if outcome == Outcome::Claimed && !error.is_trouble() => {
             return Ok(Work::from(uncaptured(&error)));
         }
         captured => captured?,

@@ -12,7 +12,6 @@ use crate::model::{Mode, Question, Task, TaskNumber, Timestamp};
 use crate::orchestrator::compose::SessionRequest;
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::effects::mirror::write_patch;
-use crate::orchestrator::effects::outcome::is_trouble;
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
 use crate::prompt::{PreviousAttempt, Setback};
 use crate::schedule::{Fact, Life, NoticeCode, SessionEnd, StopReason};
@@ -162,7 +161,7 @@ pub(super) async fn resumed_or_fresh(
                 format!("it ended with {}", ended.exit)
             }
             // These say nothing of the vendor's session.
-            Err(error) if error.kind() == ErrorKind::Cancelled || is_trouble(&error) => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Cancelled || error.is_trouble() => return Err(error),
             Err(error) => error.report(),
         };
         let (id, folder) = (kept.vendor_session().to_owned(), kept.folder().display().to_string());

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::started::Started;
 use crate::model::{TaskNumber, TaskStatus};
-use crate::orchestrator::effects::outcome::is_trouble;
 use crate::orchestrator::effects::{claims, room};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};
@@ -96,7 +95,7 @@ pub(in crate::orchestrator::effects) async fn claimed(
     loop {
         match claims::update(shared, life.id, task, patch.clone()).await {
             Ok(_) => break,
-            Err(error) if error.kind() == ErrorKind::Malformed || is_trouble(&error) => {
+            Err(error) if error.kind() == ErrorKind::Malformed || error.is_trouble() => {
                 match control.stopped() {
                     None | Some(StopReason::Suspended) if *shared.closing.borrow() => {
                         return Ok(Outcome::Undetermined);

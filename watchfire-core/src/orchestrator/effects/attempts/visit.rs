@@ -110,7 +110,7 @@ impl Visit {
         }
     }
 
-    /// Carries over what the session did last, or captures it. Nothing of it may run any more. Returns the remarks that were
+    /// Carries over or captures the last work of the session, of which nothing may run any more. Returns the remarks that it
     /// kept.
     pub(crate) async fn leave(self) -> Vec<String> {
         if self.place.is_root() {

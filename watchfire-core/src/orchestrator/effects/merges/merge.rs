@@ -10,7 +10,7 @@ use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
 use crate::orchestrator::effects::commands::Failure;
 use crate::orchestrator::effects::publication::{ask_again, is_published};
-use crate::orchestrator::effects::{claims, mirror, outcome, release};
+use crate::orchestrator::effects::{claims, mirror, release};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
 use crate::workspace::{
@@ -100,7 +100,7 @@ pub(in crate::orchestrator::effects) fn unknown(
 /// Returns the result of a merge that met `error`. Trouble of this machine is no fault of the work, which waits until it is
 /// over.
 fn failed(error: &Error) -> MergeResult {
-    match outcome::is_trouble(error) {
+    match error.is_trouble() {
         true => {
             // Without a candidate: the target may have moved by the time that there is room again.
             MergeResult::Held { candidate: None, by: Obstacle::new(ObstacleKind::OutOfSpace, error.report()) }

@@ -15,7 +15,7 @@ use crate::orchestrator::compose::{files, progress, resume};
 use crate::orchestrator::effects::attempts::{Visit, claimed, go_on_with, stamp};
 use crate::orchestrator::effects::capture::{try_capture, without_capture};
 use crate::orchestrator::effects::claims;
-use crate::orchestrator::effects::outcome::{is_trouble, outcome_of, uncaptured, unless_unfinished};
+use crate::orchestrator::effects::outcome::{outcome_of, uncaptured, unless_unfinished};
 use crate::orchestrator::effects::publication::{ask_again, is_published};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking, caught};
 use crate::process::{Liveness, end_marked};
@@ -197,7 +197,7 @@ async fn recovered(
             // A task that a person finished has no workspace. An agent that claims success has one, and what it
             // did must not be taken for nothing.
             let outcome = match outcome {
-                Outcome::Claimed if life.session.is_some() && is_trouble(&error) => outcome_of(&error),
+                Outcome::Claimed if life.session.is_some() && error.is_trouble() => outcome_of(&error),
                 Outcome::Claimed if life.session.is_some() => uncaptured(&error),
                 outcome => outcome,
             };
