@@ -184,11 +184,21 @@ impl World {
         Running::new(self.command(at, args).envs(variables.iter().copied()).spawn().unwrap())
     }
 
+    /// Runs git as a person does: again, when another git is just writing the index.
     #[track_caller]
     pub(crate) fn git(&self, at: &Path, args: &[&str]) -> String {
         let mut command = Command::new("git");
         self.isolate(&mut command);
-        let done = command.current_dir(at).args(args).output().unwrap();
+        command.current_dir(at).args(args);
+        let mut done = command.output().unwrap();
+        until("the index is free", || {
+            let is_locked = String::from_utf8_lossy(&done.stderr).contains("index.lock': File exists");
+            if !done.status.success() && is_locked {
+                done = command.output().unwrap();
+                return false;
+            }
+            true
+        });
         assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()
     }

@@ -81,7 +81,7 @@ async fn learn(context: &Context, args: &LearnArgs) -> Result<Exit> {
     let trace = Trace::read(&said, &cwd);
     if !trace.is_complete {
         let error = Error::new(ErrorKind::NotSupported, "the command could not be traced")
-            .with("hint", "strace itself says why, above; it may not be allowed to trace in this container");
+            .with("hint", "strace says why, above: there may be no such program, or it may not trace in this container");
         return Err(error.into());
     }
     let refused = refused(&judge, &trace);
