@@ -80,8 +80,10 @@ async fn learn(context: &Context, args: &LearnArgs) -> Result<Exit> {
         .map_err(|e| Error::io("reading the trace", e).with_path(&to))?;
     let trace = Trace::read(&said, &cwd);
     if !trace.is_complete {
-        let error = Error::new(ErrorKind::NotSupported, "the command could not be traced")
-            .with("hint", "strace says why, above: there may be no such program, or it may not trace in this container");
+        let error = Error::new(ErrorKind::NotSupported, "the command could not be traced").with(
+            "hint",
+            "strace says why, above: there may be no such program, or it may not trace in this container",
+        );
         return Err(error.into());
     }
     let refused = refused(&judge, &trace);
