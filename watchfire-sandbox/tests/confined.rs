@@ -12,6 +12,9 @@ mod closed_home;
 #[path = "confined/fuzz.rs"]
 mod fuzz;
 #[cfg(target_os = "linux")]
+#[path = "confined/kept.rs"]
+mod kept;
+#[cfg(target_os = "linux")]
 #[path = "confined/lifecycle.rs"]
 mod lifecycle;
 #[cfg(target_os = "linux")]
@@ -97,6 +100,7 @@ const TESTS: &[(&str, Test)] = &[
     ("programs_that_listen_are_out_of_reach", closed_home::programs_that_listen_are_out_of_reach),
     ("unusual_homes_work_or_are_refused", closed_home::unusual_homes_work_or_are_refused),
     ("layers_leave_nothing", closed_home::layers_leave_nothing),
+    ("caches_are_kept_for_the_project", kept::caches_are_kept_for_the_project),
     ("terminals_work", lifecycle::terminals_work),
     ("signals_arrive", lifecycle::signals_arrive),
     ("ends_are_ends", lifecycle::ends_are_ends),

@@ -14,7 +14,7 @@ use rustix::process::{Pid, test_kill_process};
 use super::{failure, owner};
 use crate::{Error, ErrorKind, Result};
 
-/// An exclusive lock on a file, held until it is dropped or the process ends. The file itself is never removed.
+/// A lock on a file, held until it is dropped or the process ends. The file itself is never removed.
 ///
 /// The file must not lie where an agent can open it: every process that can open a file can lock it.
 #[derive(Debug)]
@@ -31,14 +31,23 @@ impl Drop for FileLock {
 }
 
 impl FileLock {
-    /// Takes the lock on the file at `path`, which is created if missing, or returns `None` if another process or
+    /// Takes the lock on the file at `path` alone. The file is created if missing. Returns `None` if another process or
     /// another part of this one holds it.
     ///
     /// # Errors
     /// Errors of the system.
     pub fn try_acquire(path: &Path) -> Result<Option<Self>> {
         let file = open(path)?;
-        Ok(try_lock(&file, path)?.then_some(Self { file }))
+        Ok(try_lock(&file, path, EXCLUSIVE)?.then_some(Self { file }))
+    }
+
+    /// Takes the lock together with others that share it, or returns `None` if somebody holds it alone.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn try_share(path: &Path) -> Result<Option<Self>> {
+        let file = open(path)?;
+        Ok(try_lock(&file, path, FlockOperation::NonBlockingLockShared)?.then_some(Self { file }))
     }
 
     /// Returns a copy of its descriptor, which keeps the lock after this process was killed.
@@ -49,7 +58,7 @@ impl FileLock {
         self.file.try_clone().map(Into::into).map_err(|error| Error::io("copying a lock", error))
     }
 
-    /// Takes the lock, waiting for other holders at most `patience`. Blocks the thread.
+    /// Takes the lock alone, waiting for other holders at most `patience`. Blocks the thread.
     ///
     /// The kernel grants the lock to any waiter, not to the first. Writers of one process should queue before they
     /// come here.
@@ -61,7 +70,7 @@ impl FileLock {
         let begin = Instant::now();
         let mut pause = Duration::from_millis(1);
         // Polling, because a blocking `flock` cannot be given a time limit.
-        while !try_lock(&file, path)? {
+        while !try_lock(&file, path, EXCLUSIVE)? {
             if begin.elapsed() >= patience {
                 return Err(Error::new(ErrorKind::Busy, "another process holds the lock").with_path(path));
             }
@@ -98,7 +107,7 @@ impl DirLock {
     pub(crate) fn acquire(path: &Path) -> Result<Self> {
         let mut file = open(path)?;
         let begin = Instant::now();
-        while !try_lock(&file, path)? {
+        while !try_lock(&file, path, EXCLUSIVE)? {
             let mut holder = String::new();
             // An id that is missing or cannot be read counts as that of an ended process: the wait is bounded
             // all the same.
@@ -147,9 +156,11 @@ fn open(path: &Path) -> Result<File> {
     opened.map_err(|error| Error::io("opening the lock file", error).with_path(path))
 }
 
-fn try_lock(file: &File, path: &Path) -> Result<bool> {
+const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
+
+fn try_lock(file: &File, path: &Path, how: FlockOperation) -> Result<bool> {
     loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        match flock(file, how) {
             Ok(()) => return Ok(true),
             Err(Errno::WOULDBLOCK) => return Ok(false),
             Err(Errno::INTR) => {}

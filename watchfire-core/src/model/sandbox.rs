@@ -36,9 +36,13 @@ pub struct SandboxSettings {
     /// The `/tmp` of sessions. Missing: private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tmp: Option<Sharing>,
-    /// The caches of package managers. Missing: the user's, with what a session writes kept apart and discarded.
+    /// The caches of package managers. Missing: the user's, with what a session writes kept apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caches: Option<Sharing>,
+    /// Maximum size of what a project's sessions add to the user's caches and keep for the next ones, in MiB. Missing: 2048;
+    /// 0 keeps nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches_max_mb: Option<u64>,
     /// `allow` accepts a sandbox that leaves other programs of the user within reach, on machines without namespaces.
     /// Missing: nothing starts there.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,8 +26,8 @@ pub use environment::{EnvironmentPolicy, has_login};
 pub use follow_links::follow_links;
 pub use none::NoSandbox;
 pub use policy::{
-    Bind, Enforcement, NamePattern, Network, OwnFile, Rule, RuleAccess, SandboxPolicy, SandboxPolicyBuilder,
-    Tmp,
+    Bind, Enforcement, Kept, NamePattern, Network, OwnFile, Rule, RuleAccess, SandboxPolicy,
+    SandboxPolicyBuilder, Tmp,
 };
 #[cfg(feature = "orchestrator")]
 pub use refusal::{Refusal, Refusals, Refused};

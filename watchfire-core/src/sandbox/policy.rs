@@ -29,13 +29,16 @@ pub struct SandboxPolicy {
     pub binds: Vec<Bind>,
     /// Folders that the command can write without changing the real ones, where the sandbox can do that. A denied one
     /// is empty at first; a readable one shows its files, and changes go to a copy-on-write layer. Either is gone when
-    /// the command has ended. [`SandboxPolicy::decide`] judges the real folder.
+    /// the command has ended, but for what is [`kept`](Self::kept). [`SandboxPolicy::decide`] judges the real folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<PathBuf>,
     /// Folder for the content of [`replaced`](Self::replaced) folders while the command runs. It is created if only it
     /// is missing. `None`: below the folder for temporary files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<PathBuf>,
+    /// What commands add to some of the replaced folders, and later ones see. `None`: nothing is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
     /// Files that are written for the command into replaced folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<OwnFile>,
@@ -135,6 +138,20 @@ impl Bind {
     ) -> Self {
         Self { layered: true, ..Self::new(source, target, RuleAccess::Read, origin) }
     }
+}
+
+/// Caches whose new entries outlive the command. Whatever else it writes to a replaced folder is gone at its end.
+///
+/// What is there already never changes: not the real cache, which wins over an entry of the same name, and not what an
+/// earlier command kept.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The folder for what is kept. It is created if only it is missing. Commands with the same one trust each other.
+    pub folder: PathBuf,
+    /// The caches. They may be missing.
+    pub places: Vec<PathBuf>,
+    /// Maximum size of all that is kept. Where a command adds too much, what was there before goes.
+    pub max_bytes: u64,
 }
 
 /// A file that a sandbox writes for the command, in a folder that is [replaced](SandboxPolicy::replaced).
@@ -253,6 +270,7 @@ impl SandboxPolicy {
             binds: self.binds.clone(),
             replaced: self.replaced.clone(),
             layers: self.layers.clone(),
+            kept: self.kept.clone(),
             files: self.files.clone(),
             apart: self.apart,
             refusals: self.refusals.clone(),
@@ -275,6 +293,7 @@ pub struct SandboxPolicyBuilder {
     binds: Vec<Bind>,
     replaced: Vec<PathBuf>,
     layers: Option<PathBuf>,
+    kept: Option<Kept>,
     files: Vec<OwnFile>,
     apart: bool,
     refusals: Vec<String>,
@@ -344,6 +363,13 @@ impl SandboxPolicyBuilder {
     #[must_use]
     pub fn layers(mut self, folder: impl Into<PathBuf>) -> Self {
         self.layers = Some(folder.into());
+        self
+    }
+
+    /// Keeps what the command adds to caches for later ones, or nothing: see [`SandboxPolicy::kept`].
+    #[must_use]
+    pub fn keep(mut self, kept: Option<Kept>) -> Self {
+        self.kept = kept;
         self
     }
 
@@ -467,6 +493,7 @@ impl SandboxPolicyBuilder {
             binds: self.binds,
             replaced: self.replaced,
             layers: self.layers,
+            kept: self.kept,
             files: self.files,
             apart: self.apart,
             refusals: self.refusals,

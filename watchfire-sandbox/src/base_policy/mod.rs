@@ -26,8 +26,8 @@ use tables::{
 use watchfire_core::model::{NetworkSetting, Sharing, StepDown};
 use watchfire_core::process::resolve_program;
 use watchfire_core::sandbox::{
-    Bind, EnvironmentPolicy, NamePattern, Network, OwnFile, PolicyInputs, Rule, RuleAccess, SandboxPolicy,
-    SandboxPolicyBuilder, Tmp,
+    Bind, EnvironmentPolicy, Kept, NamePattern, Network, OwnFile, PolicyInputs, Rule, RuleAccess,
+    SandboxPolicy, SandboxPolicyBuilder, Tmp,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -119,6 +119,11 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     builder = base.notes.into_iter().fold(builder, SandboxPolicyBuilder::note);
     if let Some(caches) = &inputs.own_caches {
         builder = builder.layers(caches.join("layers"));
+        let max_mb = settings.caches_max_mb.unwrap_or(KEPT_MB);
+        if max_mb > 0 && !base.kept.is_empty() {
+            let (folder, max_bytes) = (caches.join("kept"), max_mb.saturating_mul(1 << 20));
+            builder = builder.keep(Some(Kept { folder, places: base.kept, max_bytes }));
+        }
     }
     if settings.tmp == Some(Sharing::Shared) {
         builder = builder
@@ -136,11 +141,16 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     Ok(builder)
 }
 
+/// Maximum size of what a project keeps in caches without a setting, in MiB.
+const KEPT_MB: u64 = 2048;
+
 /// A policy under construction.
 #[derive(Debug, Default)]
 struct Base {
     rules: Vec<Rule>,
     replaced: Vec<PathBuf>,
+    /// Caches that show copy-on-write, whether they are there or not.
+    kept: Vec<PathBuf>,
     binds: Vec<Bind>,
     made: Vec<PathBuf>,
     files: Vec<OwnFile>,
@@ -238,6 +248,9 @@ impl Base {
                 }
                 let origin = format!("base policy: {}", open.tool);
                 self.rules.push(Rule::new(&path, RuleAccess::Read, origin));
+                if layered && open.kind == Kind::Cache {
+                    self.kept.push(path.clone());
+                }
                 if layered && open.kind != Kind::Settings {
                     self.replaced.push(path);
                 }

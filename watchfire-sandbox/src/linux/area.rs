@@ -7,24 +7,27 @@ use watchfire_core::files::{FileLock, make_private, remove_tree, unique_name};
 use watchfire_core::sandbox::Lasting;
 use watchfire_core::{Error, Result};
 
+use crate::linux::kept::Left;
 use crate::linux::sandbox::private_tmp;
 
 /// Attempts to create a folder that no other process takes for an abandoned one.
 const TRIES: usize = 8;
 
-/// Removed with all its content when it is dropped. A lock beside it says that it is in use, so that the next command
+/// Removed with all its content when it is dropped, but for what is [`Left`]. A lock beside it says that it is in use, so that the next command
 /// removes what a killed process left.
 #[derive(Debug)]
 pub(super) struct Area {
     path: PathBuf,
     lock: Option<(PathBuf, FileLock)>,
+    /// What outlives it.
+    left: Option<Left>,
 }
 
 impl Area {
     /// Creates a folder in `parent`, after removing abandoned ones; or below the folder for temporary files.
-    pub(super) fn new(parent: Option<&Path>) -> Result<Self> {
+    pub(super) fn new(parent: Option<&Path>, left: Option<Left>) -> Result<Self> {
         let Some(parent) = parent else {
-            return Ok(Self { path: private_tmp()?.keep(), lock: None });
+            return Ok(Self { path: private_tmp()?.keep(), lock: None, left: None });
         };
         make_private(parent)?;
         remove_abandoned(parent);
@@ -34,7 +37,7 @@ impl Area {
             // Between creation and locking, another process may take it for abandoned.
             if let Some(held) = FileLock::try_acquire(&lock)?.filter(|_| lock.exists()) {
                 make_private(&path)?;
-                return Ok(Self { path, lock: Some((lock, held)) });
+                return Ok(Self { path, lock: Some((lock, held)), left });
             }
         }
         let busy = std::io::ErrorKind::ResourceBusy.into();
@@ -48,6 +51,7 @@ impl Area {
     /// Adds what a process needs that keeps the command after this one has ended.
     pub(super) fn add_to(&self, lasting: &mut Lasting) {
         lasting.folders.push(self.path.clone());
+        self.left.iter().for_each(|left| left.add_to(lasting));
         if let Some((path, lock)) = &self.lock {
             lasting.folders.push(path.clone());
             // Without a copy the folder counts as abandoned once this process has ended.
@@ -58,6 +62,9 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
+        if let Some(mut left) = self.left.take() {
+            left.take_from(&self.path);
+        }
         // What cannot be removed now is removed with the next one.
         if remove_tree(&self.path).is_ok()
             && let Some((path, _)) = &self.lock
@@ -91,17 +98,17 @@ mod tests {
     fn what_a_killed_process_left_goes_with_the_next() {
         let temp = tempfile::tempdir().unwrap();
         let parent = temp.path().join("layers");
-        let first = Area::new(Some(&parent)).unwrap();
+        let first = Area::new(Some(&parent), None).unwrap();
         let left = first.path().join("0/work/work");
         fs::create_dir_all(&left).unwrap();
         fs::set_permissions(&left, fs::Permissions::from_mode(0o000)).unwrap();
-        let second = Area::new(Some(&parent)).unwrap();
+        let second = Area::new(Some(&parent), None).unwrap();
         assert!(first.path().exists() && second.path() != first.path());
         // As the kernel does it when a process is killed: the lock goes, and nothing else happens.
         let abandoned = first.path().to_owned();
         let mut first = std::mem::ManuallyDrop::new(first);
         drop(first.lock.take());
-        let third = Area::new(Some(&parent)).unwrap();
+        let third = Area::new(Some(&parent), None).unwrap();
         assert!(!abandoned.exists());
         drop((second, third));
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);

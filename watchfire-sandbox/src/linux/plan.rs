@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use watchfire_core::process::CommandSpec;
-use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
+use watchfire_core::sandbox::{Access, Network, SandboxPolicy, Tmp};
 
 use crate::linux::config::{Config, Limits, Mounts, RawPath, View};
+use crate::linux::kept::Generation;
 use crate::linux::look::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
 use crate::linux::look::listings::Listings;
 use crate::linux::look::places::places;
@@ -27,13 +28,15 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan for `policy` with what works here. The program of `command` is never hidden by a private `/tmp`.
+    /// The plan for `policy` with what works here. The program of `command` is never hidden by a private `/tmp`. What was
+    /// kept in caches shows as `seen`.
     pub(super) fn new(
         policy: &SandboxPolicy,
         trial: &Trial,
         means: Means,
         command: Option<&CommandSpec>,
         listings: &Listings,
+        seen: Option<&Generation>,
     ) -> Self {
         let namespaces = trial.namespaces.is_ok();
         let root = rustix::process::geteuid().is_root();
@@ -43,6 +46,10 @@ impl Plan {
             true => {
                 let mut mounts = places(&tree);
                 mounts.files = own_files(policy);
+                if let (Some(seen), Some(kept)) = (seen, &policy.kept) {
+                    let open = |place: &&PathBuf| policy.allows(place, Access::Read);
+                    seen.show(kept.places.iter().filter(open), &mut mounts);
+                }
                 let rules = rules_over(&mounts);
                 (Some(mounts), Enumerated { rules, ..Enumerated::default() })
             }

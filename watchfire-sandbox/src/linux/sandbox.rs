@@ -21,6 +21,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::linux::area::Area;
 use crate::linux::config::{Place, Status, View};
 use crate::linux::inside::helper;
+use crate::linux::kept::{Generation, Left};
 use crate::linux::look::listings::Listings;
 use crate::linux::memory::Memory;
 use crate::linux::others::birdcage;
@@ -168,7 +169,12 @@ impl LinuxSandbox {
         }
     }
 
-    fn plan(&self, policy: &SandboxPolicy, command: Option<&CommandSpec>) -> Result<(Plan, PolicyReport)> {
+    fn plan(
+        &self,
+        policy: &SandboxPolicy,
+        command: Option<&CommandSpec>,
+        seen: Option<&Generation>,
+    ) -> Result<(Plan, PolicyReport)> {
         let trial = self.trial();
         if let Some(why) = self.unusable() {
             return Err(Error::new(
@@ -184,7 +190,7 @@ impl LinuxSandbox {
                 Error::new(ErrorKind::PolicyUnenforceable, "a link leads out of the folder that it is in");
             return Err(error.with("rule", &bind.origin).with_path(&bind.target));
         }
-        let mut plan = Plan::new(policy, trial, self.means, command, &self.listings);
+        let mut plan = Plan::new(policy, trial, self.means, command, &self.listings, seen);
         if let Some(why) = policy.refusals.iter().chain(&plan.refusals).next() {
             let error = Error::new(ErrorKind::PolicyUnenforceable, "no sandbox can hold this policy");
             return Err(error.with("why", why));
@@ -226,14 +232,16 @@ impl Sandbox for LinuxSandbox {
     }
 
     fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport> {
-        self.plan(policy, None).map(|(_, report)| report)
+        self.plan(policy, None, None).map(|(_, report)| report)
     }
 
     fn prepare(&self, policy: &SandboxPolicy, command: CommandSpec) -> Result<Confined> {
         let program = resolve_program(command.program())?;
         // The program was looked up in our PATH; the helper must not look again in the command's.
         let mut command = command.with_program(program);
-        let (mut plan, _) = self.plan(policy, Some(&command))?;
+        let kept = policy.kept.as_ref().filter(|_| self.means == Means::Own);
+        let seen = kept.and_then(Generation::newest);
+        let (mut plan, _) = self.plan(policy, Some(&command), seen.as_ref())?;
         let mut folder = None;
         if policy.tmp == Tmp::Private {
             if plan.config.mounts.is_some() {
@@ -265,7 +273,12 @@ impl Sandbox for LinuxSandbox {
                 let source = covers.path().join(format!("file-{index}"));
                 std::fs::write(&source, text)
                     .map_err(|error| Error::io("writing a file for the session", error).with_path(&source))?;
-                mounts.places.push(Place { path, source: Some(source.into()), view: View::Writable });
+                mounts.places.push(Place {
+                    path,
+                    source: Some(source.into()),
+                    beneath: None,
+                    view: View::Writable,
+                });
             }
             let args = bwrap::arguments(&mounts, &cover, command.cwd())?;
             descriptors.push(Descriptor { target: bwrap::ARGS_FD, fd: args });
@@ -282,7 +295,8 @@ impl Sandbox for LinuxSandbox {
             .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
         let mut area = None;
         if let Some(mounts) = plan.config.mounts.as_mut().filter(|mounts| mounts.need_layers()) {
-            let made = Area::new(policy.layers.as_deref())?;
+            let left = kept.map(|kept| Left::new(kept, mounts, seen));
+            let made = Area::new(policy.layers.as_deref(), left)?;
             mounts.layers = Some(made.path().into());
             area = Some(made);
         }

@@ -80,7 +80,8 @@ pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
 fn entered(helper: &Helper, means: &Means, config: Config) -> Result<(Status, String), String> {
     // A place of each kind that every machine has.
     let places = [("/usr", View::Writable), ("/tmp", View::Fresh), ("/etc", View::EmptyFolder)];
-    let places = places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, view });
+    let places =
+        places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, beneath: None, view });
     let mounts = Mounts { places: places.into(), ..Mounts::default() };
     let report = |error: watchfire_core::Error| error.report();
     if *means == Means::Bwrap {

@@ -17,8 +17,6 @@ use crate::linux::inside::mounts::{clone_tree, memory};
 #[derive(Debug)]
 pub(in crate::linux) struct Layers {
     folder: Option<(PathBuf, OwnedFd)>,
-    /// Number of folders made.
-    made: u32,
     /// The file system of the folder cannot hold upper folders, so they lie in memory.
     in_memory: bool,
 }
@@ -27,32 +25,32 @@ impl Layers {
     /// Opens the folder, if there is one.
     pub(in crate::linux) fn open(path: Option<&Path>) -> Result<Self, Errno> {
         let folder = path.map(|path| Ok((path.to_owned(), open(path)?))).transpose()?;
-        Ok(Self { folder, made: 0, in_memory: false })
+        Ok(Self { folder, in_memory: false })
     }
 
-    /// Makes an empty folder, as a mount.
-    pub(in crate::linux) fn own(&mut self) -> Result<OwnedFd, Errno> {
+    /// Makes an empty folder for the place with this number, as a mount.
+    pub(in crate::linux) fn own(&self, number: usize) -> Result<OwnedFd, Errno> {
         if self.folder.is_none() {
             return memory("0755");
         }
-        clone_tree(&self.folder()?)
+        clone_tree(&self.folder(number)?)
     }
 
-    /// Makes a layer over `lower`, as a mount.
+    /// Makes a layer over folders for the place with this number, as a mount. The first folder is the uppermost.
     ///
     /// Where the disk cannot hold upper folders, as on another overlay, they lie in memory.
-    pub(in crate::linux) fn over(&mut self, lower: &OwnedFd) -> Result<OwnedFd, Errno> {
-        match self.attempt(lower) {
+    pub(in crate::linux) fn over(&mut self, lower: &[OwnedFd], number: usize) -> Result<OwnedFd, Errno> {
+        match self.attempt(lower, number) {
             Err(_) if !self.in_memory => {
                 self.move_to_memory()?;
-                self.attempt(lower)
+                self.attempt(lower, number)
             }
             outcome => outcome,
         }
     }
 
-    fn attempt(&mut self, lower: &OwnedFd) -> Result<OwnedFd, Errno> {
-        let folder = self.folder()?;
+    fn attempt(&self, lower: &[OwnedFd], number: usize) -> Result<OwnedFd, Errno> {
+        let folder = self.folder(number)?;
         let part = |name: &str| {
             rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755))?;
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -60,19 +58,19 @@ impl Layers {
         };
         let (upper, work) = (part("upper")?, part("work")?);
         // The merged folder looks like the upper one.
-        let found = rustix::fs::statx(lower, c"", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
+        let first = lower.first().ok_or(Errno::INVAL)?;
+        let found = rustix::fs::statx(first, c"", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
         let mode = Mode::from_raw_mode(u32::from(found.stx_mode) & 0o777);
         rustix::fs::chmodat(&folder, "upper", mode, AtFlags::empty())?;
         // Attributes of users are the only ones that a user namespace can set.
-        let first = mount(lower, &upper, &work, true);
-        first.or_else(|_| mount(lower, &upper, &work, false))
+        let as_user = mount(lower, &upper, &work, true);
+        as_user.or_else(|_| mount(lower, &upper, &work, false))
     }
 
-    /// Makes the next folder.
-    fn folder(&mut self) -> Result<OwnedFd, Errno> {
+    /// Makes the folder with this number.
+    fn folder(&self, number: usize) -> Result<OwnedFd, Errno> {
         let (_, folder) = self.folder.as_ref().ok_or(Errno::NOENT)?;
-        let name = self.made.to_string();
-        self.made += 1;
+        let name = number.to_string();
         // Folders above it keep others out; the command may become other users in it.
         rustix::fs::mkdirat(folder, &name, Mode::from_raw_mode(0o755))?;
         rustix::fs::chmodat(folder, &name, Mode::from_raw_mode(0o755), AtFlags::empty())?;
@@ -96,11 +94,14 @@ fn open(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, flags, Mode::empty())
 }
 
-fn mount(lower: &OwnedFd, upper: &OwnedFd, work: &OwnedFd, as_user: bool) -> Result<OwnedFd, Errno> {
+fn mount(lower: &[OwnedFd], upper: &OwnedFd, work: &OwnedFd, as_user: bool) -> Result<OwnedFd, Errno> {
     let context = rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     // By descriptor: in a path, colons and commas would mean something.
-    for (option, fd) in [("lowerdir", lower), ("upperdir", upper), ("workdir", work)] {
-        rustix::mount::fsconfig_set_string(&context, option, format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+    let path = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let lower: Vec<_> = lower.iter().map(path).collect();
+    for (option, value) in [("lowerdir", lower.join(":")), ("upperdir", path(upper)), ("workdir", path(work))]
+    {
+        rustix::mount::fsconfig_set_string(&context, option, value)?;
     }
     if as_user {
         rustix::mount::fsconfig_set_flag(&context, "userxattr")?;

@@ -60,7 +60,7 @@ pub(in crate::linux) fn arrange(
         // What shows in a place comes right after it.
         let next = mounts.places.get(index + 1);
         let leaf = next.is_none_or(|next| !next.path.as_path().starts_with(place.path.as_path()));
-        match hold(place, &mut layers) {
+        match hold(place, index, &mut layers) {
             Ok((view, fd)) => {
                 if view != place.view {
                     status.flat.push(place.path.as_path().display().to_string());
@@ -84,7 +84,12 @@ pub(in crate::linux) fn arrange(
     sys::restrict_mount(whole.as_fd(), everywhere, Reach::Whole).map_err(at("making read-only", root))?;
 
     put(proc, Path::new("/proc"))?;
-    let mut so_far = ViewSoFar { fresh: BTreeSet::new(), bound: BTreeSet::new(), closing: Vec::new() };
+    let mut so_far = ViewSoFar {
+        fresh: BTreeSet::new(),
+        bound: BTreeSet::new(),
+        layers: BTreeSet::new(),
+        closing: Vec::new(),
+    };
     devices.arrange(&mut so_far)?;
     let covers = Covers::make()?;
     for (place, view, fd, leaf) in held {
@@ -125,7 +130,7 @@ fn is_kept(place: &Place) -> bool {
 
 /// Takes hold of what a place shows, before anything changes: nothing where it is covered. Returns the view too, since
 /// what cannot be a layer can still be read.
-fn hold(place: &Place, layers: &mut Layers) -> Result<(View, Option<OwnedFd>), Errno> {
+fn hold(place: &Place, number: usize, layers: &mut Layers) -> Result<(View, Option<OwnedFd>), Errno> {
     let there = || open(place.source.as_ref().unwrap_or(&place.path).as_path());
     Ok(match place.view {
         View::Writable | View::ReadOnly => (place.view, Some(clone_tree(&there()?)?)),
@@ -133,12 +138,14 @@ fn hold(place: &Place, layers: &mut Layers) -> Result<(View, Option<OwnedFd>), E
             there()?;
             (place.view, None)
         }
-        View::Own => (place.view, Some(layers.own()?)),
+        View::Own => (place.view, Some(layers.own(number)?)),
         View::Layer => {
-            let there = there()?;
-            match layers.over(&there) {
-                Ok(mount) => (View::Layer, Some(mount)),
-                Err(_) => (View::ReadOnly, Some(clone_tree(&there)?)),
+            let mut folders = vec![there()?];
+            folders.extend(place.beneath.as_ref().and_then(|beneath| open(beneath.as_path()).ok()));
+            match (layers.over(&folders, number), &folders[..]) {
+                (Ok(mount), _) => (View::Layer, Some(mount)),
+                (Err(_), [there, ..]) => (View::ReadOnly, Some(clone_tree(there)?)),
+                (Err(error), []) => return Err(error),
             }
         }
         View::Link => (place.view, None),
@@ -265,8 +272,10 @@ impl Covers {
 struct ViewSoFar {
     /// Folders in memory, in which mount points may be made.
     fresh: BTreeSet<PathBuf>,
-    /// Places that show a folder from outside. No mount point may be created in them.
+    /// Places that show a folder from outside. No mount point may be created in them, but for layers.
     bound: BTreeSet<PathBuf>,
+    /// Those of them in which a mount point changes nothing outside.
+    layers: BTreeSet<PathBuf>,
     /// Places that become read-only in the end.
     closing: Vec<(PathBuf, OwnedFd)>,
 }
@@ -303,6 +312,9 @@ impl ViewSoFar {
                 self.make_point(path, is_folder(&mount))?;
                 put(mount, path)?;
                 self.bound.insert(path.to_owned());
+                if view == View::Layer {
+                    self.layers.insert(path.to_owned());
+                }
             }
             // `/dev/shm` came with the new `/dev`.
             (View::Fresh, _) if self.fresh.contains(path) => {}
@@ -342,13 +354,14 @@ impl ViewSoFar {
         path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(at("making a place for", path))
     }
 
-    /// Makes something to mount on, if the path leads through one of our folders in memory and ends there.
+    /// Makes something to mount on, if the path leads through one of our folders in memory or a layer, and ends there.
     fn make_point(&self, path: &Path, folder: bool) -> Result<(), Error> {
         if open(path).is_ok() {
             return Ok(());
         }
         let shown = |ancestor: &&Path| self.fresh.contains(*ancestor) || self.bound.contains(*ancestor);
-        let Some(base) = path.ancestors().find(shown).filter(|base| self.fresh.contains(*base)) else {
+        let own = |base: &&Path| self.fresh.contains(*base) || self.layers.contains(*base);
+        let Some(base) = path.ancestors().find(shown).filter(own) else {
             return Ok(());
         };
         let making = |error: std::io::Error| at("making a place for", path)(error);

@@ -58,6 +58,8 @@ pub(super) fn look(
     knob("sandbox.tmp", sharing(tight.tmp), sharing(own.tmp), "private");
     let caches = "the person's, with what a session writes kept apart";
     knob("sandbox.caches", sharing(tight.caches), sharing(own.caches), caches);
+    let kept = own.caches_max_mb.map(|size| size.to_string());
+    knob("sandbox.caches_max_mb", kept.clone(), kept, "2048");
     // The settings hold a value for every default. One that equals the built-in value counts as not set.
     let built_in = Settings::default().defaults;
     let flag = |of: Option<bool>, set: bool, default: bool| {

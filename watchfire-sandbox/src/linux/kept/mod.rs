@@ -1,0 +1,14 @@
+//! What commands add to caches, for the next commands of the same project.
+//!
+//! The folder holds one *generation* at a time that new commands see below the real caches, numbered, and older ones while
+//! commands still see those. A generation changes only while no command sees it. When a command has ended, what it added is
+//! moved to a folder of the [`Left`]; that is cleaned, then merged into the generation, or into a copy of it made of hard
+//! links. Nothing is ever shown that the real cache has, so no command changes what the real cache says.
+
+mod clean;
+mod generation;
+mod left;
+mod merge;
+
+pub(super) use generation::Generation;
+pub(super) use left::Left;

@@ -1,0 +1,89 @@
+//! What commands add to caches is there for the next ones of the project, and for nobody else.
+
+use std::fs;
+
+use watchfire_core::process::helper::Helper;
+use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run};
+use watchfire_core::sandbox::{Control, ControlState};
+
+use crate::closed_home::Home;
+
+fn failed(error: impl std::fmt::Display) -> NotPassed {
+    NotPassed::Failed(error.to_string())
+}
+
+const OVERLAY: u64 = 0x794c_7630;
+
+pub(crate) fn caches_are_kept_for_the_project(bench: Bench<'_>, _: Helper) -> Outcome {
+    let mut home = Home::new(bench.scratch.join("home"))?;
+    home.plant(".cargo/registry/src/itoa-1/build.rs", "fn main() {}")?;
+    home.plant(".cache/pip/x", "x")?;
+    fs::create_dir_all(home.at(".local/bin")).map_err(failed)?;
+    let caches = bench.scratch.join("state/caches");
+    fs::create_dir_all(&caches).map_err(failed)?;
+    home.inputs.own_caches = Some(caches.clone());
+    let report = bench.sandbox.explain(&home.policy()?).map_err(|error| failed(error.report()))?;
+    let system = rustix::fs::statfs(&caches).map_err(failed)?.f_type;
+    if report.state(Control::LAYERS) != Some(ControlState::Enforced) || u64::try_from(system) == Ok(OVERLAY) {
+        return Err(NotPassed::Skipped("not available here: no layers on a disk".to_owned()));
+    }
+    // Each line must hold: `!` alone does not end a shell with `set -e`.
+    let good = |lines: &str| {
+        let script: Vec<_> = lines.lines().map(str::trim).collect();
+        let ran = home.run(bench.sandbox, home.command(&script.join(" && ")))?;
+        if ran.code == 0 { Ok(()) } else { Err(failed(format!("{lines}: {ran:?}"))) }
+    };
+    good(
+        "cd ~/.cargo/registry/src
+        echo evil >> itoa-1/build.rs
+        mkdir serde-1
+        echo new > serde-1/lib.rs
+        ln -s /etc out
+        ln -s serde-1 inner
+        mkfifo fifo
+        mkdir -p ~/.npm/_cacache ~/go/pkg/mod
+        echo a > ~/.npm/_cacache/a
+        echo b > ~/go/pkg/mod/b
+        echo y > ~/.cache/pip/y
+        rm ~/.cache/pip/x
+        echo tool > ~/.local/bin/tool
+        echo x > ~/.cache/other",
+    )?;
+    let there = "cd ~/.cargo/registry/src
+        test \"$(cat serde-1/lib.rs inner/lib.rs)\" = \"$(printf 'new\\nnew')\"
+        test \"$(cat itoa-1/build.rs)\" = 'fn main() {}'
+        test -e ~/.cache/pip/x
+        test \"$(cat ~/.npm/_cacache/a ~/go/pkg/mod/b ~/.cache/pip/y | tr -d '\\n')\" = aby
+        ! test -e out
+        ! test -e fifo
+        ! test -e ~/.local/bin/tool
+        ! test -e ~/.cache/other";
+    good(&format!(
+        "{there}
+        echo evil > serde-1/lib.rs
+        echo evil > ~/.npm/_cacache/a
+        rm ~/go/pkg/mod/b
+        echo c > ~/go/pkg/mod/c"
+    ))?;
+    // Neither is what was kept changed, nor what is the person's.
+    good(&format!("{there}\ngrep -q c ~/go/pkg/mod/c"))?;
+    let reached = [".npm", "go", ".cache/pip/y", ".cargo/registry/src/serde-1"];
+    if let Some(name) = reached.iter().find(|name| home.at(name).exists()) {
+        return Err(failed(format!("{name} reached the home")));
+    }
+    // The person's own comes first, as soon as there is one.
+    home.plant(".npm/_cacache/a", "mine")?;
+    good("grep -q mine ~/.npm/_cacache/a\ngrep -q c ~/go/pkg/mod/c")?;
+
+    // Tests of the project see nothing of it.
+    let policy = home.policy()?.to_builder().keep(None).build().map_err(failed)?;
+    let command =
+        home.command("! test -e ~/.cargo/registry/src/serde-1 && ! test -e ~/.cache/pip/y && ! test -e ~/go");
+    let confined = bench.sandbox.prepare(&policy, command).map_err(|error| failed(error.report()))?;
+    let ran = run(confined).map_err(failed)?;
+    let left = fs::read_dir(caches.join("layers")).map_err(failed)?.count();
+    match ran.code == 0 && left == 0 {
+        true => Ok(()),
+        false => Err(failed(format!("{left} layers left; {ran:?}"))),
+    }
+}
