@@ -31,7 +31,7 @@ pub(crate) struct Followed<'a> {
     /// Lives whose ends are shown.
     lives: BTreeSet<LifeId>,
     spent: Spent,
-    /// Time at which to say that the run's only task waits for its turn. `None` once its turn has come.
+    /// Time at which to say that the tasks that were asked for wait for their turn. `None` once one's has come.
     queued: Option<tokio::time::Instant>,
     view: Box<dyn View>,
 }
@@ -54,7 +54,7 @@ impl<'a> Followed<'a> {
         };
         let run = RunId(worker.start(request).await?.run_id);
         // In this program nothing else has the turn.
-        let is_one = worker.own().is_none() && matches!(scope, Scope::Task(_));
+        let may_queue = worker.own().is_none() && !scope.is_general();
         let mut followed = Self {
             worker,
             run,
@@ -63,7 +63,7 @@ impl<'a> Followed<'a> {
             cursor: state.cursor,
             lives: BTreeSet::new(),
             spent: Spent::default(),
-            queued: is_one.then(|| tokio::time::Instant::now() + QUEUED),
+            queued: may_queue.then(|| tokio::time::Instant::now() + QUEUED),
             view,
         };
         if followed.worker.own().is_none() {
@@ -123,9 +123,9 @@ impl<'a> Followed<'a> {
                 }
                 () = tokio::time::sleep_until(queued.unwrap_or_else(tokio::time::Instant::now)), if queued.is_some() => {
                     self.queued = None;
-                    if let Scope::Task(task) = self.scope {
-                        self.view.note(&format!("#{task} waits for its turn: other agents work on this project"));
-                    }
+                    let tasks: Vec<_> = self.scope.named().map(|task| format!("#{task}")).collect();
+                    let waits = if tasks.len() == 1 { "waits for its turn" } else { "wait for their turn" };
+                    self.view.note(&format!("{} {waits}: other agents work on this project", tasks.join(", ")));
                 }
                 _ = frames.tick(), if self.view.is_live() => self.view.tick(&doing, Instant::now()),
             }

@@ -18,7 +18,7 @@ use watchfire_core::terminal::Size;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_term::diff;
 
-use super::convert::{number, some};
+use super::convert::{number, numbers, some};
 use super::follow::{Issues, RawOutput, Screens, screens};
 use super::{answer, status};
 use crate::Daemon;
@@ -40,7 +40,11 @@ impl Daemon {
                 project.chat(chat).await?;
                 return status::of(&project).await;
             }
-            "task" => RunRequest::task(number(request.task_number)?),
+            "task" if request.further_tasks.is_empty() => RunRequest::task(number(request.task_number)?),
+            "task" => {
+                let first = number(request.task_number)?;
+                RunRequest::tasks(numbers(&request.further_tasks)?.into_iter().chain([first]))
+            }
             "start-all" => RunRequest::all(),
             "wildfire" => RunRequest::wildfire(),
             other => {

@@ -43,7 +43,7 @@ pub(super) async fn of_life(
     ledger: &Ledger,
     life: &Life,
 ) -> Result<proto::AgentStatus> {
-    let scope = life.run.and_then(|run| ledger.runs.get(&run)).map(|run| run.scope);
+    let scope = life.run.and_then(|run| ledger.runs.get(&run)).map(|run| &run.scope);
     let mode = match scope {
         Some(Scope::Wildfire) => Mode::Wildfire,
         Some(Scope::All) => Mode::StartAll,

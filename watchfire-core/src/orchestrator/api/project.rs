@@ -15,7 +15,7 @@ use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
     self, Accepted, CallerEnvironment, CommandId, Ending, Fact, Ledger, Life, LifeId, LifeState, Request,
-    ResumeTarget, RunId, RunOptions, Schedule, Scope, StopReason,
+    ResumeTarget, RunId, RunOptions, Schedule, StopReason,
 };
 use crate::session::Session;
 use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
@@ -164,16 +164,16 @@ impl ProjectHandle {
     pub async fn run(&self, request: RunRequest) -> Result<Run> {
         // A repeated request gets its outcome, whatever is missing by now.
         let is_new = !self.was_decided(request.command.as_ref()).await?;
+        let mut reserved = Vec::new();
         if is_new {
-            effects::preflight(&self.0, &request.options, request.scope).await?;
-        }
-        let mut reserved = None;
-        if let Scope::Task(number) = request.scope
-            && is_new
-        {
-            // Before it is ready: the automation, or another run, would start it without these options.
-            reserved = Some(ReservedTask::new(&self.0, number));
-            self.make_ready(number, request.options.note.is_some()).await?;
+            let unready = self.unready(&request).await?;
+            effects::preflight(&self.0, &request.options, &request.scope).await?;
+            // Before they are ready: the automation, or another run, would start them without these options.
+            reserved.extend(request.scope.named().map(|number| ReservedTask::new(&self.0, number)));
+            for number in unready {
+                let patch = TaskPatch::new().with_status(TaskStatus::Ready);
+                self.0.store.update(number, patch, None, None).await?;
+            }
         }
         // The run is decided by the tasks as they are now. A board that was outdated by an effect is read
         // again.
@@ -193,7 +193,19 @@ impl ProjectHandle {
         self.read(move |schedule| schedule.ledger().commands.contains_key(&command)).await
     }
 
-    async fn make_ready(&self, number: TaskNumber, is_sent_back: bool) -> Result<()> {
+    /// Returns the named tasks that must become ready first: drafts, and what is sent back.
+    async fn unready(&self, request: &RunRequest) -> Result<Vec<TaskNumber>> {
+        let mut unready = Vec::new();
+        for number in request.scope.named() {
+            if self.becomes_ready(number, request.options.note.is_some()).await? {
+                unready.push(number);
+            }
+        }
+        Ok(unready)
+    }
+
+    /// Returns true if a task must become ready before it can be run.
+    async fn becomes_ready(&self, number: TaskNumber, is_sent_back: bool) -> Result<bool> {
         let task = self.0.store.get(number).await?.value;
         if task.is_deleted() {
             return Err(Error::new(ErrorKind::NotFound, "the task is in the trash").with("task", number));
@@ -204,19 +216,13 @@ impl ProjectHandle {
         }
         let has_life = self.read(move |schedule| schedule.ledger().life_of(number).is_some()).await?;
         match task.status {
-            TaskStatus::Ready => Ok(()),
-            TaskStatus::Done if is_sent_back && !has_life => {
-                let patch = TaskPatch::new().with_status(TaskStatus::Ready);
-                self.0.store.update(number, patch, None, None).await.map(|_| ())
-            }
-            TaskStatus::Draft => {
-                let patch = TaskPatch::new().with_status(TaskStatus::Ready);
-                self.0.store.update(number, patch, None, None).await.map(|_| ())
-            }
+            TaskStatus::Ready => Ok(false),
+            TaskStatus::Draft => Ok(true),
+            TaskStatus::Done if is_sent_back && !has_life => Ok(true),
             TaskStatus::Done => {
                 // A life that waits for a person continues, although its claim stands in the file.
                 if has_life {
-                    return Ok(());
+                    return Ok(false);
                 }
                 let error =
                     Error::new(ErrorKind::InvalidInput, "the task is done; set it back to ready first");

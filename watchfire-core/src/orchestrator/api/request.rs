@@ -73,6 +73,16 @@ impl RunRequest {
         Self { scope: Scope::Task(number), options: RunOptions::default(), command: None }
     }
 
+    /// Returns a request for some tasks, which run in work order. Drafts become ready first.
+    #[must_use]
+    pub fn tasks(numbers: impl IntoIterator<Item = TaskNumber>) -> Self {
+        Self {
+            scope: Scope::Tasks(numbers.into_iter().collect()),
+            options: RunOptions::default(),
+            command: None,
+        }
+    }
+
     overrides!();
 
     /// Chooses whether work is merged, ahead of project and settings.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::attempts::{chosen, time_limit};
-use crate::model::TaskStatus;
+use crate::model::{Task, TaskStatus};
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
@@ -17,14 +17,19 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// `unknown_backend`, `program_missing`; `not_found` for a target that is no branch; errors of the sandbox, the settings and
 /// the store.
-pub(crate) async fn preflight(shared: &Arc<ProjectShared>, options: &RunOptions, scope: Scope) -> Result<()> {
+pub(crate) async fn preflight(
+    shared: &Arc<ProjectShared>,
+    options: &RunOptions,
+    scope: &Scope,
+) -> Result<()> {
     let (project, settings) = shared.settings().await?;
     time_limit(&project)?;
     let tasks = shared.store.list(&TaskQuery::new()).await?.tasks.into_iter().map(|task| task.value);
-    let tasks: Vec<_> = match scope {
-        Scope::Task(number) => tasks.filter(|task| task.task_number == number).collect(),
-        _ => tasks.filter(|task| task.status == TaskStatus::Ready).collect(),
+    let is_asked_for = |task: &Task| match scope.is_general() {
+        true => task.status == TaskStatus::Ready,
+        false => scope.covers(task.task_number),
     };
+    let tasks: Vec<_> = tasks.filter(is_asked_for).collect();
     if tasks.is_empty() {
         return Ok(());
     }

@@ -64,8 +64,11 @@ impl Schedule {
     }
 
     fn run(&mut self, scope: Scope, options: RunOptions) -> Result<Accepted, Refusal> {
-        if let Scope::Task(task) = scope {
+        for task in scope.named() {
             self.reserved.remove(&task);
+        }
+        if !scope.is_general() && scope.named().next().is_none() {
+            return Err(Refusal::new(ErrorKind::InvalidInput, "no task is named"));
         }
         // Two would refine the same draft, and generate the same tasks.
         if scope == Scope::Wildfire && self.open_runs().any(|run| run.scope == Scope::Wildfire) {
@@ -91,7 +94,7 @@ impl Schedule {
         self.parked.retain(|task| !scope.covers(*task));
         self.unblock_untended();
         let id = RunId(self.ledger.last_run.0 + 1);
-        let mut run = Run::new(id, scope, options, self.stamp());
+        let mut run = Run::new(id, scope.clone(), options, self.stamp());
         let covered: Vec<_> = self.unreported.keys().copied().filter(|task| scope.covers(*task)).collect();
         for task in covered {
             let is_ready = self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready);

@@ -19,7 +19,7 @@ impl std::fmt::Display for RunId {
 }
 
 /// The tasks that a run covers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -27,6 +27,8 @@ pub enum Scope {
     All,
     /// One task.
     Task(TaskNumber),
+    /// These tasks, in work order.
+    Tasks(BTreeSet<TaskNumber>),
     /// As [`All`](Self::All); and when nothing is left to do, drafts are refined one by one, and then further tasks
     /// generated, until none are.
     Wildfire,
@@ -35,17 +37,24 @@ pub enum Scope {
 impl Scope {
     /// Returns true if it includes `task`.
     #[must_use]
-    pub fn covers(self, task: TaskNumber) -> bool {
-        match self {
-            Self::All | Self::Wildfire => true,
-            Self::Task(only) => only == task,
-        }
+    pub fn covers(&self, task: TaskNumber) -> bool {
+        self.is_general() || self.named().any(|named| named == task)
     }
 
-    /// Returns true if it is not about one task.
+    /// Returns the tasks that it names.
+    pub fn named(&self) -> impl Iterator<Item = TaskNumber> {
+        let (one, several) = match self {
+            Self::All | Self::Wildfire => (None, None),
+            Self::Task(only) => (Some(*only), None),
+            Self::Tasks(tasks) => (None, Some(tasks)),
+        };
+        one.into_iter().chain(several.into_iter().flatten().copied())
+    }
+
+    /// Returns true if it names no tasks.
     #[must_use]
-    pub(in crate::schedule) fn is_general(self) -> bool {
-        !matches!(self, Self::Task(_))
+    pub fn is_general(&self) -> bool {
+        matches!(self, Self::All | Self::Wildfire)
     }
 }
 

@@ -93,6 +93,7 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
             let scope = match b % 5 {
                 0 | 1 => Scope::All,
                 2 => Scope::Wildfire,
+                3 => Scope::Tasks([n(b % TASKS + 1), n((b + 1) % TASKS + 1)].into()),
                 _ => Scope::Task(n(b % TASKS + 1)),
             };
             let agent = [None, Some("a"), Some("b")][(a / 2) as usize % 3];

@@ -2,10 +2,13 @@
 
 mod summary;
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use watchfire_client::daemon_proto::StartAgentRequest;
-use watchfire_core::model::TaskNumber;
+use watchfire_core::model::{Task, TaskNumber, TaskStatus};
 use watchfire_core::schedule::{LifeState, Scope};
+use watchfire_core::store::{TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
 use super::chat::{self, ChatArgs};
@@ -32,15 +35,20 @@ On a terminal it asks you what tasks wait for, and goes on with your answer; els
 
 Examples:
   watchfire run 3                     run task 3, ready or draft
+  watchfire run 3 4                   run both, in work order
+  watchfire run --label ui            run the ready tasks that have this label
   watchfire run all                   run all ready tasks in work order, and those that become ready meanwhile
   watchfire run all --agent scripted --no-merge
   watchfire run all --json            one event a line, the summary last
 
 Exit codes: 0 all merged, 3 a task needs a person, 130 interrupted.")]
 pub(crate) struct RunArgs {
-    /// A task's number, or `all`
+    /// Numbers of tasks, or `all`
     #[arg(value_name = "N|all")]
-    target: Option<Target>,
+    targets: Vec<Named>,
+    /// The ready tasks with this label; may be given several times
+    #[arg(long = "label", value_name = "LABEL", value_delimiter = ',', conflicts_with = "targets")]
+    labels: Vec<String>,
     #[command(flatten)]
     options: RunFlags,
 }
@@ -102,15 +110,14 @@ struct RunFlags {
     embedded: bool,
 }
 
+/// One word of the command line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
+enum Named {
     All,
     Task(TaskNumber),
-    // Never parsed: it has a command of its own.
-    Wildfire,
 }
 
-impl std::str::FromStr for Target {
+impl std::str::FromStr for Named {
     type Err = Error;
 
     fn from_str(text: &str) -> CoreResult<Self> {
@@ -118,8 +125,55 @@ impl std::str::FromStr for Target {
     }
 }
 
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    All,
+    Task(TaskNumber),
+    Tasks(BTreeSet<TaskNumber>),
+    /// The ready tasks that have one of these labels at the start.
+    Labels(Vec<String>),
+    Wildfire,
+}
+
+impl Target {
+    /// Returns `None` if nothing is named.
+    fn of(args: &RunArgs) -> Option<Self> {
+        if !args.labels.is_empty() {
+            return Some(Self::Labels(args.labels.clone()));
+        }
+        let mut tasks = BTreeSet::new();
+        for named in &args.targets {
+            match named {
+                // They are among all.
+                Named::All => return Some(Self::All),
+                Named::Task(number) => _ = tasks.insert(*number),
+            }
+        }
+        if tasks.len() < 2 { tasks.pop_first().map(Self::Task) } else { Some(Self::Tasks(tasks)) }
+    }
+
+    /// Replaces labels by the tasks that have them.
+    async fn resolved(self, place: &OpenProject) -> Result<Self> {
+        let Self::Labels(labels) = self else { return Ok(self) };
+        let mut query = TaskQuery::new();
+        query.status = Some(TaskStatus::Ready);
+        let ready = place.store.list(&query).await?.tasks;
+        let has_one = |task: &Task| task.labels.iter().any(|label| labels.contains(label));
+        let found: BTreeSet<_> =
+            ready.into_iter().map(|it| it.value).filter(has_one).map(|task| task.task_number).collect();
+        if found.is_empty() {
+            let error = Error::new(ErrorKind::NotFound, "no ready task has the label");
+            return Err(error
+                .with("label", labels.join(", "))
+                .with("hint", "watchfire task list shows labels")
+                .into());
+        }
+        Ok(Self::Tasks(found))
+    }
+}
+
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
-    match args.target {
+    match Target::of(&args) {
         Some(target) => tasks(context, target, args.options).await,
         None if terminal::is_interactive() && !context.out.json => {
             chat::run(context, ChatArgs::in_root(args.options.session, args.options.embedded)).await
@@ -203,23 +257,28 @@ impl Wanted {
     }
 
     fn scope(&self) -> Scope {
-        match self.target {
+        match &self.target {
             Target::All => Scope::All,
-            Target::Task(number) => Scope::Task(number),
+            Target::Task(number) => Scope::Task(*number),
+            Target::Tasks(numbers) => Scope::Tasks(numbers.clone()),
+            Target::Labels(_) => Scope::Tasks(BTreeSet::new()),
             Target::Wildfire => Scope::Wildfire,
         }
     }
 
     fn request(&self) -> StartAgentRequest {
-        let (mode, task_number) = match self.target {
-            Target::All => ("start-all", 0),
-            Target::Task(number) => ("task", wire(number)),
-            Target::Wildfire => ("wildfire", 0),
+        let scope = self.scope();
+        let mode = match scope {
+            Scope::All => "start-all",
+            Scope::Wildfire => "wildfire",
+            _ => "task",
         };
+        let mut numbers = scope.named().map(wire);
         let size = progress::agent_size();
         StartAgentRequest {
             mode: mode.to_owned(),
-            task_number,
+            task_number: numbers.next().unwrap_or_default(),
+            further_tasks: numbers.collect(),
             agent: self.session.agent.clone().unwrap_or_default(),
             sandbox: compose::sandbox_name(&self.session),
             merge: self.merge,
@@ -235,8 +294,9 @@ impl Wanted {
 /// Runs what is wanted to its end.
 async fn carry_out(context: &Context, wanted: Wanted, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
     let waits = wanted.waits && terminal::is_interactive() && !context.out.json;
-    let wanted = Wanted { waits, ..wanted };
     let place = context.project().await?;
+    let target = wanted.target.resolved(&place).await?;
+    let wanted = Wanted { waits, target, ..wanted };
     // Before an agent starts: from here on the first signal asks for an orderly end.
     let interrupts = Interrupts::listen()?;
     let Some(ended) = execute(context.out, place, &wanted, word, &interrupts).await? else {
@@ -333,7 +393,7 @@ pub(crate) async fn follow(
     let (summary, spent) = run.until_its_end(interrupts).await?;
     // After the run: agents may have changed titles and states.
     let (tasks, malformed) = worker.tasks().await?;
-    // A run of one task does not answer for the others.
-    let malformed = if matches!(wanted.target, Target::Task(_)) { Vec::new() } else { malformed };
+    // A run of named tasks does not answer for the others.
+    let malformed = if wanted.scope().is_general() { malformed } else { Vec::new() };
     Ok(Ended { summary, tasks, spent, malformed })
 }

@@ -86,6 +86,18 @@ fn a_run_waits_for_what_another_run_does_for_it() {
 }
 
 #[test]
+fn a_run_of_some_tasks_covers_these_alone() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[]), card(3, &[1])]);
+    let run = world.run(Scope::Tasks([n(1), n(3)].into()));
+    world.drain_task(1);
+    assert!(!world.has_ended(run));
+    world.drain_task(3);
+    assert!(world.has_ended(run) && world.at_work().is_empty());
+    let empty = Request::Run { scope: Scope::Tasks([].into()), options: RunOptions::default() };
+    assert!(world.ask(empty).is_err());
+}
+
+#[test]
 fn automation_starts_ready_tasks_once() {
     let mut world = world(Limits { auto_start: true, ..one_by_one() }, [card(1, &[])]);
     world.bring_up(1);
