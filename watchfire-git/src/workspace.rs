@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use watchfire_core::model::{Attempt, RepoPath, SessionId};
 use watchfire_core::workspace::{
     BranchInfo, Candidate, CaptureRequest, Captured, Commit, Exchanged, Merge, MergeRequest, OpenRequest,
-    Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, Scratch,
-    Workspace, WorkspaceKey,
+    Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, RevertRequest,
+    Reverted, Scratch, Workspace, WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -19,6 +19,7 @@ use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
 use crate::guest::exchange as guest;
 use crate::merge::prepare;
+use crate::merge::revert;
 use crate::options::GitOptions;
 use crate::private::import;
 use crate::publish::publication;
@@ -201,6 +202,11 @@ impl Workspace for GitWorkspace {
     async fn remove(&self, request: &RemoveRequest) -> Result<Removed> {
         let request = request.clone();
         self.blocking(move |project| remove::remove(project, &request)).await
+    }
+
+    async fn revert(&self, request: &RevertRequest) -> Result<Reverted> {
+        let request = request.clone();
+        self.blocking(move |project| revert::revert(project, &request)).await
     }
 
     async fn list(&self) -> Result<Vec<BranchInfo>> {

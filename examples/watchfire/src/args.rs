@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     agent, attach, branches, chat, completions, costs, daemon, definition, diff, doctor, generate, init,
-    logs, manual, observe, prompts, run, sandbox, settings, task, tui,
+    logs, manual, observe, prompts, run, sandbox, settings, task, tui, undo,
 };
 use crate::demo;
 
@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     /// Run a task again, and tell its agent what is wrong or missing
     SendBack(run::SendBackArgs),
+    /// Take back what a task has merged
+    Undo(undo::UndoArgs),
     /// Answer the agent of a task, and go on with it; or a question between agents
     Answer(task::AnswerArgs),
     /// Go on with a task that waits for you, once its limit is over or its obstacle is gone

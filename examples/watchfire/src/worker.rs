@@ -149,6 +149,12 @@ impl Worker {
         Ok((merged.good, merged.outcome))
     }
 
+    /// Takes back what a task has merged.
+    pub(crate) async fn undo(&self, request: proto::UndoTaskRequest) -> Result<proto::UndoTaskResponse> {
+        let request = proto::UndoTaskRequest { project_id: self.project(), ..request };
+        Ok(self.daemon.work().undo_task(request).await.map_err(ApiError::from)?.into_inner())
+    }
+
     /// Removes the branch of a task. Returns whether it is gone, and what became of it in words.
     pub(crate) async fn remove_branch(&self, task: TaskNumber, discard: bool) -> Result<(bool, String)> {
         let (project_id, task_number) = (self.project(), wire(task));

@@ -23,6 +23,7 @@ fn help_has_examples_everywhere() {
         &["attach", "--help"],
         &["run", "--help"],
         &["send-back", "--help"],
+        &["undo", "--help"],
         &["manual", "--help"],
         &["chat", "--help"],
         &["costs", "--help"],

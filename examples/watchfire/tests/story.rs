@@ -190,6 +190,91 @@ fn work_can_be_kept_unmerged() {
     assert_eq!(world.git(&root, &["show", "watchfire/0001:x"]), "x");
 }
 
+/// Several tasks are one run, chosen by number or by label. A task that cannot run changes none of them.
+#[test]
+fn some_tasks_are_run_together() {
+    let world = World::new();
+    let root = world.project("project", "");
+    for n in 1..=5 {
+        world.task(&root, &format!("Task {n}"), &format!("write {n}.txt x\ncommit {n}\ndone\nexit 0"));
+    }
+    world.run(&root, ["task", "draft", "3"]).good();
+    world.run(&root, ["task", "edit", "4", "--labels", "ui"]).good();
+    let states = |numbers: &[u64]| -> Vec<String> {
+        let states = world.states(&root);
+        numbers.iter().map(|n| states.iter().find(|(number, _)| number == n).unwrap().1.clone()).collect()
+    };
+    let refused = world.run(&root, ["run", "3", "9", "--no-sandbox"]).code(1).stderr;
+    assert!(refused.contains("no such task"), "{refused}");
+    assert_eq!(states(&[3]), ["draft"]);
+    world.run(&root, ["run", "3", "1", "--no-sandbox"]).good();
+    assert_eq!(states(&[1, 2, 3, 4]), ["merged", "ready", "merged", "ready"]);
+    world.run(&root, ["run", "--label", "ui", "--no-sandbox"]).good();
+    assert_eq!(states(&[2, 4, 5]), ["ready", "merged", "ready"]);
+    let none = world.run(&root, ["run", "--label", "ui,db"]).code(1).stderr;
+    assert!(none.contains("no ready task has the label") && none.contains("ui, db"), "{none}");
+    world.run(&root, ["run", "2", "--label", "ui"]).code(2);
+    assert_eq!(states(&[2]), ["ready"]);
+}
+
+/// What was merged is taken back through the same gate, and what came after it stays. So is the taking back.
+#[test]
+fn what_was_merged_is_undone() {
+    let world = World::new();
+    let root = world.project("project", "verify: ['! test -e bad']");
+    let write = |title: &str, name: &str, text: &str| {
+        world.task(&root, title, &format!("write {name} {text}\ncommit {title}\ndone\nexit 0"));
+    };
+    write("first", "a.txt", "one");
+    write("second", "b.txt", "two");
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    let refused = world.run(&root, ["undo", "9"]).code(1).stderr;
+    assert!(refused.contains("no such task"), "{refused}");
+    let before = world.git(&root, &["rev-parse", "main"]);
+    let said = world.run(&root, ["undo", "1"]).good().stdout;
+    assert!(said.contains("#1 is taken back by #3"), "{said}");
+    assert!(!root.join("a.txt").exists() && root.join("b.txt").exists());
+    assert_eq!(world.git(&root, &["status", "--porcelain"]), "");
+    assert_eq!(world.git(&root, &["rev-parse", "main^1"]), before, "the history stays");
+    let shown = world.run(&root, ["task", "show", "3"]).good().stdout;
+    assert!(shown.contains("Undo #0001: first") && shown.contains("merged"), "{shown}");
+    // A second time there is nothing, and no task is left of the asking.
+    let nothing = world.run(&root, ["undo", "1"]).code(1).stderr;
+    assert!(nothing.contains("nothing of it any more"), "{nothing}");
+    assert_eq!(world.states(&root).len(), 3);
+    let said = world.run(&root, ["undo", "3", "--json"]).good().json();
+    assert!(root.join("a.txt").exists() && said["good"] == true, "{said}");
+    // A task that was not merged, and a gate that does not let it through.
+    write("third", "c.txt", "three");
+    let refused = world.run(&root, ["undo", "6"]).code(1).stderr;
+    assert!(refused.contains("only what was merged"), "{refused}");
+    std::fs::write(root.join("bad"), "").unwrap();
+    world.git(&root, &["add", "bad"]);
+    world.git(&root, &["commit", "-qm", "bad"]);
+    let said = world.run(&root, ["undo", "2"]).code(3).stdout;
+    assert!(said.contains("is not taken back yet: #7 is verify failed"), "{said}");
+    assert!(root.join("b.txt").exists());
+}
+
+/// Later work in the same place is not lost: an agent gets the task.
+#[test]
+fn what_later_work_builds_on_is_left_to_an_agent() {
+    let world = World::new();
+    let root = world.project("project", "");
+    for text in ["one", "two"] {
+        world.task(&root, text, &format!("write a.txt {text}\ncommit it\ndone\nexit 0"));
+        world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    }
+    let said = world.run(&root, ["undo", "1"]).code(3).stdout;
+    assert!(said.contains("  a.txt\n") && said.contains("watchfire run 3"), "{said}");
+    let text = std::fs::read_to_string(root.join("a.txt")).unwrap();
+    assert!(text.contains("two"), "{text}");
+    assert_eq!(world.states(&root)[2], (3, "draft".to_owned()));
+    let shown = world.run(&root, ["task", "show", "3"]).good().stdout;
+    assert!(shown.contains("same places of:\n") && shown.contains("- a.txt"), "{shown}");
+    assert_eq!(world.git(&root, &["branch", "--list", "watchfire/0003"]), "");
+}
+
 #[test]
 fn a_run_as_json_is_one_object_a_line() {
     let world = World::new();

@@ -34,6 +34,7 @@ mod shared;
 pub use api::{
     ChatRequest, ConfineRequest, Confinement, FollowSessions, Followed, MergeOptions, Orchestrator,
     OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, Subscriptions, TaskInfo,
+    Undone,
 };
 pub use compose::SandboxRecord;
 pub use shared::{

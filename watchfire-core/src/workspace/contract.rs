@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BranchInfo, Candidate, Captured, Commit, Exchanged, Merge, Opened, Pruned, Published, Recovery, Removed,
-    RescueRef, Scratch,
+    RescueRef, Reverted, Scratch,
 };
-use crate::Result;
 use crate::model::{Attempt, MergeStrategy, RepoPath, SessionId, TaskNumber};
 use crate::sandbox::NamePattern;
 use crate::store::Fence;
+use crate::{Error, ErrorKind, Result};
 
 /// The folders in which the agents of one project work. Never destroys work.
 ///
@@ -163,6 +163,17 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// # Errors
     /// Errors of the disk.
     async fn remove(&self, request: &RemoveRequest) -> Result<Removed>;
+
+    /// Puts on the branch of a new key a commit that takes back what was merged, and keeps what came after it. Moves no
+    /// other ref and changes no file: the work is merged like any other.
+    ///
+    /// # Errors
+    /// `not_found` if the target does not contain the merge; `already_exists` if there is work under the new key;
+    /// `not_supported` where what was merged is not known, or without a repository.
+    async fn revert(&self, request: &RevertRequest) -> Result<Reverted> {
+        Err(Error::new(ErrorKind::NotSupported, "this workspace takes no merge back")
+            .with("key", &request.key))
+    }
 
     /// Returns all branches and folders of agents.
     ///
@@ -492,6 +503,36 @@ impl PublishRequest {
     pub fn with_once(mut self, once: bool) -> Self {
         self.once = once;
         self
+    }
+}
+
+/// Request to take back a merge.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RevertRequest {
+    /// The key for the work that takes it back. Nothing is under it yet.
+    pub key: WorkspaceKey,
+    /// The work that was merged.
+    pub of: WorkspaceKey,
+    /// The commit to which the target moved then.
+    pub commit: Commit,
+    /// The branch that contains it.
+    pub target: String,
+    /// Message of the commit.
+    pub message: String,
+}
+
+impl RevertRequest {
+    /// Requests to take back the `commit` by which the work `of` was merged into `target`.
+    #[must_use]
+    pub fn new(
+        key: impl Into<WorkspaceKey>,
+        of: impl Into<WorkspaceKey>,
+        commit: Commit,
+        target: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { key: key.into(), of: of.into(), commit, target: target.into(), message: message.into() }
     }
 }
 

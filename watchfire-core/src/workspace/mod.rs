@@ -11,12 +11,12 @@ mod obstacle;
 mod outcome;
 
 pub use contract::{
-    CaptureRequest, MergeGuard, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace,
-    WorkspaceKey,
+    CaptureRequest, MergeGuard, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, RevertRequest,
+    Workspace, WorkspaceKey,
 };
 pub use in_place::InPlace;
 pub use obstacle::{Obstacle, ObstacleKind};
 pub use outcome::{
     BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, Exchanged, LeftOut,
-    LeftOutReason, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Scratch,
+    LeftOutReason, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Reverted, Scratch,
 };

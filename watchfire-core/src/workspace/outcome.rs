@@ -201,6 +201,9 @@ pub struct Candidate {
     /// The first files that it changes and that other tools run by themselves, such as `package.json`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_files: Vec<RepoPath>,
+    /// The commit that the work was merged onto: the base, or a candidate that waits for it. `None` if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub onto: Option<Commit>,
 }
 
 impl Candidate {
@@ -213,7 +216,15 @@ impl Candidate {
         tree: impl Into<String>,
         work: Commit,
     ) -> Self {
-        Self { key, target: target.into(), base, commit, tree: tree.into(), work, tool_files: Vec::new() }
+        let (target, tree) = (target.into(), tree.into());
+        Self { key, target, base, commit, tree, work, tool_files: Vec::new(), onto: None }
+    }
+
+    /// Names the commit that the work was merged onto.
+    #[must_use]
+    pub fn with_onto(mut self, onto: Option<Commit>) -> Self {
+        self.onto = onto;
+        self
     }
 
     /// Names the files that other tools run by themselves.
@@ -222,6 +233,18 @@ impl Candidate {
         self.tool_files = files;
         self
     }
+}
+
+/// Result of taking back a merge.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reverted {
+    /// The commit is on the branch of its key.
+    Done(Commit),
+    /// The target has nothing of it any more.
+    Nothing,
+    /// Later work has changed the same places of these files.
+    Conflicts(Vec<RepoPath>),
 }
 
 /// A path on which both sides changed something.

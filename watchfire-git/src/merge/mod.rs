@@ -4,5 +4,7 @@ pub(crate) mod guard;
 mod places;
 pub(crate) mod prepare;
 pub(crate) mod renames;
+pub(crate) mod revert;
+pub(crate) mod three_way;
 pub(crate) mod tools;
 pub(crate) mod trees;

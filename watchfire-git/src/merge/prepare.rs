@@ -1,10 +1,7 @@
 //! Merges work with its target in memory.
 //!
-//! The tree comes from [`tree_merge`], which knows no renames. libgit2 merges the whole trees, with renames,
-//! in two cases only: after a conflict that a rename could explain, and if the histories cross (more than one
-//! merge base).
+//! If the histories cross (more than one merge base), libgit2 merges the whole trees, with renames.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
 
 use git2::{Commit as GitCommit, Oid, Repository};
@@ -14,15 +11,14 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
 use crate::identity;
-use crate::index::file::IndexFile;
 use crate::merge::guard;
 use crate::merge::renames;
-use crate::merge::trees::{self as tree_merge, Clash};
+use crate::merge::three_way::{attributes, three_way};
+use crate::merge::trees::Clash;
 use crate::names;
 use crate::objects::commit::make;
 use crate::objects::tree;
 use crate::objects::tree_diff;
-use crate::objects::tree_edit;
 use crate::objects::verify;
 use crate::repository::agent_ref;
 use crate::repository::project::{Project, commit, oid, tip};
@@ -109,6 +105,7 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
                 new.to_string(),
                 commit(work),
             );
+            let candidate = candidate.with_onto(Some(commit(target)));
             Ok(Merge::Ready(candidate.with_tool_files(tool_files(&repo, Some(old), new)?)))
         }
     }
@@ -191,17 +188,6 @@ fn tool_files(repo: &Repository, old: Option<Oid>, new: Oid) -> Result<Vec<RepoP
     let mut files = guard::tool_files(&tree_diff::diff(repo, old, Some(new))?);
     files.truncate(TOOL_FILES);
     Ok(files)
-}
-
-/// Opens the attributes of the person's checkout.
-fn attributes<'a>(project: &'a Project, repo: &'a Repository) -> Result<Attributes<'a>> {
-    // Few merges need it: only where a file of attributes is not in the checkout.
-    let index = OnceCell::new();
-    let in_index = move |path: &[u8]| {
-        let index = index.get_or_init(|| IndexFile::read(&project.git.join("index")).unwrap_or_default());
-        Some(repo.find_blob(index.entry(path)?.node.id).ok()?.content().to_vec())
-    };
-    Attributes::open(repo, &project.root, Box::new(in_index))
 }
 
 enum Outcome {
@@ -369,34 +355,13 @@ impl Merger<'_> {
         self.three_way(base, &target, &work)
     }
 
-    /// Merges three trees. Returns the clashes if they conflict.
     fn three_way(
         &self,
         base: Option<Oid>,
         ours: &GitCommit<'_>,
         theirs: &GitCommit<'_>,
     ) -> Result<Result<Oid, Vec<Clash>>> {
-        let merged = tree_merge::merge(
-            self.repo,
-            self.attributes,
-            base,
-            Some(ours.tree_id()),
-            Some(theirs.tree_id()),
-        )?;
-        if merged.clashes.is_empty() {
-            return merged.tree.map_or_else(|| tree_edit::empty(self.repo), Ok).map(Ok);
-        }
-        // libgit2 resolves some mixed names where git reports a conflict. What conflicts without a rename does so with them.
-        if let Some(base) = base
-            && merged.clashes.iter().all(Clash::could_be_rename)
-            && !merged.mixed
-        {
-            let sides = [base, ours.tree_id(), theirs.tree_id()];
-            if let Some(tree) = renames::merge(self.repo, self.attributes, sides, &merged)? {
-                return Ok(Ok(tree));
-            }
-        }
-        Ok(Err(merged.clashes))
+        three_way(self.repo, self.attributes, base, ours.tree_id(), theirs.tree_id())
     }
 
     /// Puts the commits of the work that `since` lacks one by one on top of the target. Drops merges among

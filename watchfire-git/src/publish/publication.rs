@@ -49,6 +49,8 @@ pub(crate) struct Publication {
     base: Option<Commit>,
     commit: Commit,
     work: Commit,
+    #[serde(default)]
+    onto: Option<Commit>,
     #[serde(default, rename = "claim_fence")]
     fence: u64,
     checkouts: Vec<Place>,
@@ -118,7 +120,7 @@ pub(crate) fn publish(
     if let Some(current) = current
         && reach::contains(&repo, current, new)?
     {
-        remember(project, key, request.fence.0, &candidate.target, &candidate.commit, &candidate.work)?;
+        remember(project, key, request.fence.0, &Merged::from(candidate))?;
         return Ok(Published::Done { checkouts: Vec::new() });
     }
     // A candidate on top of one that waits publishes that one too.
@@ -223,21 +225,30 @@ pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> 
     if is_there { reach::contains(&repo, at, commit) } else { Ok(false) }
 }
 
+/// What a publication brought into its target.
+struct Merged<'a> {
+    target: &'a str,
+    commit: &'a Commit,
+    work: &'a Commit,
+    onto: Option<&'a Commit>,
+}
+
+impl<'a> From<&'a Candidate> for Merged<'a> {
+    fn from(candidate: &'a Candidate) -> Self {
+        let Candidate { target, commit, work, onto, .. } = candidate;
+        Self { target, commit, work, onto: onto.as_ref() }
+    }
+}
+
 /// Records the last publication, so that it is not published again.
-fn remember(
-    project: &Project,
-    key: &WorkspaceKey,
-    fence: u64,
-    target: &str,
-    commit: &Commit,
-    work: &Commit,
-) -> Result<()> {
+fn remember(project: &Project, key: &WorkspaceKey, fence: u64, merged: &Merged<'_>) -> Result<()> {
     let mut record = Record::read(project, key)?.unwrap_or_default();
     // The target may have been renamed since the task began.
-    record.target = target.to_owned();
+    record.target = merged.target.to_owned();
     record.fence = record.fence.max(fence);
-    record.published = Some(commit.clone());
-    record.merged = Some(work.clone());
+    record.published = Some(merged.commit.clone());
+    record.merged = Some(merged.work.clone());
+    record.merged_onto = merged.onto.cloned();
     record.write(project, key)
 }
 
@@ -337,6 +348,7 @@ impl Publication {
             base: from.map(commit),
             commit: candidate.commit.clone(),
             work: candidate.work.clone(),
+            onto: candidate.onto.clone(),
             fence: request.fence.0,
             checkouts: checkouts
                 .iter()
@@ -516,7 +528,9 @@ impl Publication {
     /// Records the publication and removes its note.
     fn finish(&self, project: &Project) -> Result<()> {
         if let Some(key) = names::parse_key(&self.key) {
-            remember(project, &key, self.fence, &self.target, &self.commit, &self.work)?;
+            let (target, commit) = (&self.target, &self.commit);
+            let merged = Merged { target, commit, work: &self.work, onto: self.onto.as_ref() };
+            remember(project, &key, self.fence, &merged)?;
         }
         self.abandon(project)
     }

@@ -50,6 +50,10 @@ pub(crate) struct Record {
     /// rebase made other commits.
     #[serde(default)]
     pub(crate) merged: Option<Commit>,
+    /// The commit that this work was merged onto. What it changed is the difference between it and
+    /// [`published`](Self::published). Older records have none.
+    #[serde(default)]
+    pub(crate) merged_onto: Option<Commit>,
 }
 
 /// A candidate that waits for a held target.
@@ -60,16 +64,19 @@ pub(crate) struct Queued {
     pub(crate) commit: Commit,
     pub(crate) tree: String,
     pub(crate) work: Commit,
+    #[serde(default)]
+    pub(crate) onto: Option<Commit>,
 }
 
 impl Queued {
     pub(crate) fn new(candidate: &Candidate) -> Self {
-        let Candidate { target, base, commit, tree, work, .. } = candidate.clone();
-        Self { target, base, commit, tree, work }
+        let Candidate { target, base, commit, tree, work, onto, .. } = candidate.clone();
+        Self { target, base, commit, tree, work, onto }
     }
 
     pub(crate) fn candidate(self, key: &WorkspaceKey) -> Candidate {
-        Candidate::new(key.clone(), self.target, self.base, self.commit, self.tree, self.work)
+        let Self { target, base, commit, tree, work, onto } = self;
+        Candidate::new(key.clone(), target, base, commit, tree, work).with_onto(onto)
     }
 }
 

@@ -92,6 +92,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
         published: known.published.clone(),
         queued: known.queued.clone(),
         merged: known.merged.clone(),
+        merged_onto: known.merged_onto.clone(),
     };
     // Before the branch: a branch without a record of its base counts as foreign after a kill.
     record.write(project, key)?;
@@ -309,7 +310,11 @@ pub(crate) fn check_target(project: &Project, named: Option<&str>) -> Result<()>
 }
 
 /// Returns the target and its tip.
-fn target(project: &Project, repo: &Repository, named: Option<&str>) -> Result<(String, Option<Oid>)> {
+pub(crate) fn target(
+    project: &Project,
+    repo: &Repository,
+    named: Option<&str>,
+) -> Result<(String, Option<Oid>)> {
     let target = named.map_or_else(|| project.default_target(repo), |named| Ok(named.to_owned()))?;
     let tip = target_tip(repo, &target)?;
     Ok((target, tip))

@@ -24,6 +24,7 @@ pub(crate) mod sandbox;
 pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod tui;
+pub(crate) mod undo;
 mod version;
 mod waiting;
 
@@ -50,6 +51,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Generate(args) => generate::run(context, args).await,
         Command::Chat(args) => chat::run(context, args).await,
         Command::SendBack(args) => run::send_back(context, args).await,
+        Command::Undo(args) => undo::run(context, args).await,
         Command::Answer(args) => task::answer(context, args).await,
         Command::Resume(args) => task::resume(context, args).await,
         Command::Sessions(args) => observe::sessions(context, args).await,

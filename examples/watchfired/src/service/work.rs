@@ -10,7 +10,7 @@ use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::work_service_server::WorkService;
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::Mode;
-use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo};
+use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone};
 use watchfire_core::schedule::{Accept, LifeId, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -143,6 +143,28 @@ impl Daemon {
         Ok(proto::AcceptProposalResponse { task_numbers: created.into_iter().map(wire).collect() })
     }
 
+    async fn undo_of(&self, request: proto::UndoTaskRequest) -> Result<proto::UndoTaskResponse> {
+        let project = self.project(&request.project_id).await?;
+        let options = MergeOptions::default().with_into(some(&request.into).map(str::to_owned));
+        Ok(match project.undo(number(request.task_number)?, options).await? {
+            Undone::Merged { by, state } => proto::UndoTaskResponse {
+                task_number: wire(by),
+                good: is_merged(&state),
+                outcome: state.to_string(),
+                conflicts: Vec::new(),
+            },
+            Undone::Conflicts { by, files } => proto::UndoTaskResponse {
+                task_number: wire(by),
+                good: false,
+                outcome: "later work has changed the same places".to_owned(),
+                conflicts: files.iter().map(ToString::to_string).collect(),
+            },
+            other => {
+                return Err(Error::new(ErrorKind::Internal, format!("an unknown outcome: {other:?}")));
+            }
+        })
+    }
+
     async fn merge_of(&self, request: proto::MergeTaskRequest) -> Result<proto::MergeTaskResponse> {
         let project = self.project(&request.project_id).await?;
         let accept = Accept::default()
@@ -269,6 +291,10 @@ impl WorkService for Daemon {
         request: Request<proto::AcceptProposalRequest>,
     ) -> Answer<proto::AcceptProposalResponse> {
         answer(self.accept_of(request.into_inner()).await)
+    }
+
+    async fn undo_task(&self, request: Request<proto::UndoTaskRequest>) -> Answer<proto::UndoTaskResponse> {
+        answer(self.undo_of(request.into_inner()).await)
     }
 
     async fn merge_task(

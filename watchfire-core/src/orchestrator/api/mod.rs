@@ -10,6 +10,7 @@ mod request;
 mod run;
 mod snapshot;
 mod task_info;
+mod undo;
 mod watching;
 
 pub use builder::OrchestratorBuilder;
@@ -21,3 +22,4 @@ pub use request::{ChatRequest, MergeOptions, RunRequest};
 pub use run::Run;
 pub use snapshot::{Snapshot, Subscription, Subscriptions};
 pub use task_info::TaskInfo;
+pub use undo::Undone;

@@ -1,0 +1,65 @@
+//! `watchfire undo`: takes back what a task has merged.
+
+use clap::Args;
+use serde_json::json;
+use watchfire_client::work_proto::UndoTaskRequest;
+use watchfire_core::model::TaskNumber;
+
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::interrupts::Interrupts;
+use crate::text;
+use crate::worker::{Worker, wire};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What came after the merge stays. It is the work of a new task, which is verified and merged like any other, and can be undone too.
+Where later work has changed the same places, the new task is a draft with which an agent can take it back.
+
+Examples:
+  watchfire undo 3
+  watchfire undo 3 --into release
+
+Exit codes: 0 taken back, 3 it needs a person.")]
+pub(crate) struct UndoArgs {
+    /// The task's number
+    #[arg(value_name = "N")]
+    number: TaskNumber,
+    /// The branch that has the merge, if not the one into which it was merged
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, args: UndoArgs) -> Result<Exit> {
+    let interrupts = Interrupts::listen()?;
+    let Some(worker) = Worker::find(context.project().await?, false, &interrupts).await? else {
+        return Ok(Exit::Interrupted);
+    };
+    let (task_number, into) = (wire(args.number), args.into.unwrap_or_default());
+    let undone = worker.undo(UndoTaskRequest { project_id: String::new(), task_number, into }).await;
+    // The error is returned after the end, which must come in any case.
+    worker.end().await;
+    let undone = undone?;
+    let by = undone.task_number;
+    let value = json!({
+        "task": args.number.value(), "by": by, "good": undone.good, "outcome": undone.outcome,
+        "conflicts": undone.conflicts,
+    });
+    context.out.report(value, |out| {
+        if undone.good {
+            return format!("{} #{} is taken back by #{by}\n", out.style.green("✓"), args.number);
+        }
+        let mark = out.style.yellow("·");
+        if undone.conflicts.is_empty() {
+            let outcome = text::line(&undone.outcome);
+            return format!("{mark} #{} is not taken back yet: #{by} is {outcome}\n", args.number);
+        }
+        let files: String = undone.conflicts.iter().map(|file| format!("  {}\n", text::line(file))).collect();
+        format!(
+            "{mark} #{} is not taken back: later work has changed the same places\n{files}\
+             To let an agent take it back: watchfire run {by}\n",
+            args.number
+        )
+    });
+    Ok(if undone.good { Exit::Good } else { Exit::NeedsPerson })
+}
