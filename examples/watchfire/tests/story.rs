@@ -225,15 +225,15 @@ fn what_was_merged_is_undone() {
     let write = |title: &str, name: &str, text: &str| {
         world.task(&root, title, &format!("write {name} {text}\ncommit {title}\ndone\nexit 0"));
     };
-    write("first", "a.txt", "one");
-    write("second", "b.txt", "two");
+    write("first", "one.txt", "one");
+    write("second", "two.txt", "two");
     world.run(&root, ["run", "all", "--no-sandbox"]).good();
     let refused = world.run(&root, ["undo", "9"]).code(1).stderr;
     assert!(refused.contains("no such task"), "{refused}");
     let before = world.git(&root, &["rev-parse", "main"]);
     let said = world.run(&root, ["undo", "1"]).good().stdout;
-    assert!(said.contains("#1 is taken back by #3"), "{said}");
-    assert!(!root.join("a.txt").exists() && root.join("b.txt").exists());
+    assert!(said.contains("#0001 is taken back by #0003"), "{said}");
+    assert!(!root.join("one.txt").exists() && root.join("two.txt").exists());
     assert_eq!(world.git(&root, &["status", "--porcelain"]), "");
     assert_eq!(world.git(&root, &["rev-parse", "main^1"]), before, "the history stays");
     let shown = world.run(&root, ["task", "show", "3"]).good().stdout;
@@ -243,17 +243,17 @@ fn what_was_merged_is_undone() {
     assert!(nothing.contains("nothing of it any more"), "{nothing}");
     assert_eq!(world.states(&root).len(), 3);
     let said = world.run(&root, ["undo", "3", "--json"]).good().json();
-    assert!(root.join("a.txt").exists() && said["good"] == true, "{said}");
+    assert!(root.join("one.txt").exists() && said["good"] == true, "{said}");
     // A task that was not merged, and a gate that does not let it through.
-    write("third", "c.txt", "three");
+    write("third", "three.txt", "three");
     let refused = world.run(&root, ["undo", "6"]).code(1).stderr;
     assert!(refused.contains("only what was merged"), "{refused}");
     std::fs::write(root.join("bad"), "").unwrap();
     world.git(&root, &["add", "bad"]);
     world.git(&root, &["commit", "-qm", "bad"]);
     let said = world.run(&root, ["undo", "2"]).code(3).stdout;
-    assert!(said.contains("is not taken back yet: #7 is verify failed"), "{said}");
-    assert!(root.join("b.txt").exists());
+    assert!(said.contains("is not taken back yet: #0007 is verify failed"), "{said}");
+    assert!(root.join("two.txt").exists());
 }
 
 /// Later work in the same place is not lost: an agent gets the task.

@@ -23,4 +23,5 @@ mod ready;
 mod recovery;
 mod references;
 mod support;
+mod undo;
 mod user;

@@ -40,9 +40,10 @@ pub(crate) async fn run(context: &Context, args: UndoArgs) -> Result<Exit> {
     // The error is returned after the end, which must come in any case.
     worker.end().await;
     let undone = undone?;
-    let by = undone.task_number;
+    // As tasks are shown everywhere.
+    let by = format!("{:04}", undone.task_number);
     let value = json!({
-        "task": args.number.value(), "by": by, "good": undone.good, "outcome": undone.outcome,
+        "task": args.number.value(), "by": undone.task_number, "good": undone.good, "outcome": undone.outcome,
         "conflicts": undone.conflicts,
     });
     context.out.report(value, |out| {
@@ -57,8 +58,8 @@ pub(crate) async fn run(context: &Context, args: UndoArgs) -> Result<Exit> {
         let files: String = undone.conflicts.iter().map(|file| format!("  {}\n", text::line(file))).collect();
         format!(
             "{mark} #{} is not taken back: later work has changed the same places\n{files}\
-             To let an agent take it back: watchfire run {by}\n",
-            args.number
+             To let an agent take it back: watchfire run {}\n",
+            args.number, undone.task_number
         )
     });
     Ok(if undone.good { Exit::Good } else { Exit::NeedsPerson })
