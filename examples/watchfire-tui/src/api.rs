@@ -408,6 +408,19 @@ impl Api {
                 let request = proto::LogId { meta, project_id, log_id };
                 Some(Message::Log(Box::new(daemon.logs().get_log(request).await?.into_inner())))
             }
+            Command::Undo(number) => {
+                let request =
+                    work_proto::UndoTaskRequest { project_id, task_number: number, into: String::new() };
+                let undone = daemon.work().undo_task(request).await?.into_inner();
+                let by = undone.task_number;
+                Some(match (undone.good, undone.conflicts.first()) {
+                    (true, _) => Message::Saved,
+                    (false, Some(file)) => Message::Failed(format!(
+                        "later work has changed the same places of {file}: #{by:04} is for an agent"
+                    )),
+                    (false, None) => Message::Failed(format!("#{by:04} is {}", undone.outcome)),
+                })
+            }
             Command::MergeBranch(number) => {
                 let name = format!("watchfire/{number:04}");
                 let request = proto::MergeBranchRequest { meta, project_id, name, ..Default::default() };

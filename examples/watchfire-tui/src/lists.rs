@@ -75,6 +75,7 @@ pub(crate) const ACTIONS: &[(char, &str)] = &[
     ('J', "move the task down"),
     ('K', "move the task up"),
     ('B', "send the task back with words"),
+    ('U', "undo: take back what the task has merged"),
     ('D', "show what the task changes"),
     ('m', "merge the task's branch"),
     ('b', "branches"),

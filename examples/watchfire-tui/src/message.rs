@@ -128,6 +128,8 @@ pub enum Command {
     GetLog(String),
     /// `MergeBranch`.
     MergeBranch(i32),
+    /// `UndoTask`.
+    Undo(i32),
     /// `Diff`.
     GetDiff(i32),
     /// `ListBranches`.

@@ -122,6 +122,8 @@ pub enum Overlay {
 pub enum Confirm {
     /// Put a task into the trash.
     Delete(i32),
+    /// Take back what a task has merged.
+    Undo(i32),
     /// Leave while agents work.
     Quit,
     /// Stop all agents of the project.

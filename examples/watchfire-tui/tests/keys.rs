@@ -28,6 +28,7 @@ fn name(command: &Command) -> &'static str {
         Command::ListLogs => "ListLogs",
         Command::GetLog(_) => "GetLog",
         Command::MergeBranch(_) => "MergeBranch",
+        Command::Undo(_) => "UndoTask",
         Command::Find { .. } => "GetScrollback",
         Command::Copy(_) => "clipboard",
         Command::GetDiff(_) => "Diff",
@@ -355,6 +356,21 @@ fn a_question_is_answered_in_place() {
     let sent = press(&mut model, &["enter"]);
     assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
     assert!(model.overlay.is_none());
+}
+
+/// What was merged is taken back once the person has said so.
+#[test]
+fn an_undo_is_asked_about() {
+    let mut model = model(100, 30);
+    press(&mut model, &["U"]);
+    assert_eq!(model.flash.as_ref().unwrap().text, "only what was merged can be undone");
+    let mut tasks = model.tasks.clone();
+    tasks.iter_mut().for_each(|task| task.status = "done".to_owned());
+    update(&mut model, Message::Tasks(tasks));
+    press(&mut model, &["G"]);
+    let done = model.selected;
+    assert!(press(&mut model, &["U", "n"]).is_empty());
+    assert_eq!(press(&mut model, &["U", "y"]), [Command::Undo(done)]);
 }
 
 /// Work that is done goes back with what is wrong with it.

@@ -126,6 +126,14 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             flash(model, "only work that is done can be sent back", true);
             Vec::new()
         }
+        KeyCode::Char('U') if task.status == "done" => {
+            model.overlay = Some(Overlay::Confirm(Confirm::Undo(number)));
+            Vec::new()
+        }
+        KeyCode::Char('U') => {
+            flash(model, "only what was merged can be undone", true);
+            Vec::new()
+        }
         KeyCode::Char('x') | KeyCode::Delete => {
             model.overlay = Some(Overlay::Confirm(Confirm::Delete(number)));
             Vec::new()

@@ -78,6 +78,7 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
 fn confirmed(asked: Confirm) -> Command {
     match asked {
         Confirm::Delete(number) => Command::DeleteTask(number),
+        Confirm::Undo(number) => Command::Undo(number),
         Confirm::Quit => Command::Quit,
         Confirm::Stop => Command::StopAgent,
         Confirm::EmptyTrash => Command::EmptyTrash,

@@ -126,6 +126,9 @@ fn told(model: &Model) -> (String, Style) {
     if let Some(Overlay::Confirm(asked)) = &model.overlay {
         let words = match asked {
             Confirm::Delete(number) => format!("Delete task #{number:04}? (y/n)"),
+            Confirm::Undo(number) => {
+                format!("Take back what #{number:04} has merged, by a new task? (y/n)")
+            }
             Confirm::Quit => "Agent running. Quit? It goes on without this program. (y/n)".to_owned(),
             Confirm::EmptyTrash => "Remove everything in the trash for good? (y/n)".to_owned(),
             Confirm::Discard(number) => {

@@ -31,7 +31,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
             ("a  e  x", "add, edit, delete"),
             ("s", "start; S all, W wildfire, c chat"),
             ("r t d  J K", "ready, draft, done; move down and up"),
-            ("i  D  m", "all about it; what it changes; merge its branch"),
+            ("i  D  m U", "all about it; what it changes; merge it; undo it"),
             ("b  T  I", "branches; trash; what waits in all projects"),
             ("/  :", "show only those with a text; every action"),
             ("A B  R  X", "answer; send back; resume; stop all"),
