@@ -235,6 +235,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "review", OneOf(&["none", "tools"]), "`none`", "`tools` holds work that changes what tools run by themselves, such as `package.json`."),
     key(Project, "max_parallel", Number, "1", "Maximum number of tasks that run at once."),
     key(Project, "time_limit", Duration, "none", "Maximum duration of a session."),
+    key(Project, "stall_after", Duration, "`5m`", "Silence after which you are told that an agent may be stalled: no output, no tool under way, no work of its processes. It goes on."),
     key(Project, "on_limit", ON_LIMIT, "that of the settings", "The reaction to a used-up limit of an agent's plan."),
     key(Project, "merge", Section, "", "Options of merging."),
     key(Project, "merge.strategy", STRATEGIES, "`merge`", "The shape of the history."),

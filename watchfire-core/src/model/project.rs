@@ -75,6 +75,9 @@ pub struct Project {
     /// Maximum duration of a session, such as `45m` or `2h`. Missing: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<String>,
+    /// Length of a silence after which a session counts as stalled, such as `10m`. Missing: `5m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_after: Option<String>,
     /// Reaction to a used-up limit of the provider's plan. Missing: the settings decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_limit: Option<OnLimit>,
@@ -126,6 +129,7 @@ impl Project {
             review: Review::default(),
             max_parallel: None,
             time_limit: None,
+            stall_after: None,
             on_limit: None,
             merge: MergeSettings::default(),
             wildfire: WildfireSettings::default(),

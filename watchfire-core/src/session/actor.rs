@@ -108,6 +108,8 @@ pub(crate) struct SessionParts {
     /// Classifier of errors that the sandbox may have caused.
     pub(crate) refusals: RefusalReporter,
     pub(crate) deadline: Option<Deadline>,
+    /// Length of a silence after which it counts as stalled.
+    pub(crate) stall_after: Duration,
     /// Files for a program that takes the session over, if it can outlive this one.
     pub(crate) notes: Option<Notes>,
     /// Set if this program has taken the session over.
@@ -254,7 +256,8 @@ impl Session {
             Arc::clone(&parts.clock),
             shared.over.subscribe(),
         ));
-        let hushed = tokio::spawn(silence::run(Arc::clone(&shared), Arc::clone(&parts.clock)));
+        let hushed =
+            tokio::spawn(silence::run(Arc::clone(&shared), Arc::clone(&parts.clock), parts.stall_after));
         let complaining = tokio::spawn(complaints::run(Arc::clone(&shared), Arc::clone(&parts.clock)));
         let hearing = tokio::spawn(refused::run(Arc::clone(&shared), parts.refusals, failed));
         let control = Control {

@@ -56,4 +56,4 @@ pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
 #[cfg(feature = "orchestrator")]
 pub(crate) use talk::{Deadline, Desk, Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "orchestrator")]
-pub(crate) use watch::{RefusalReporter, Sinks};
+pub(crate) use watch::{RefusalReporter, SHORTEST_STALL, STALL_AFTER, Sinks};

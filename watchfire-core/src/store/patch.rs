@@ -306,6 +306,8 @@ pub struct ProjectPatch {
     pub max_parallel: Patch<u32>,
     /// Time limit of one session.
     pub time_limit: Patch<String>,
+    /// Silence after which a session counts as stalled.
+    pub stall_after: Patch<String>,
     /// Reaction to a used-up limit.
     pub on_limit: Patch<OnLimit>,
     /// Merge strategy.
@@ -348,6 +350,8 @@ impl ProjectPatch {
         with_max_parallel, max_parallel: Option<u32>;
         /// Sets or clears the time limit of a session.
         with_time_limit, time_limit: Option<String>;
+        /// Sets or clears [`Project::stall_after`].
+        with_stall_after, stall_after: Option<String>;
         /// Sets or clears [`Project::on_limit`].
         with_on_limit, on_limit: Option<OnLimit>;
         /// Sets the merge strategy.
@@ -377,6 +381,7 @@ impl ProjectPatch {
         self.auto_start_tasks.apply(&mut project.auto_start_tasks);
         self.max_parallel.apply(&mut project.max_parallel);
         self.time_limit.apply(&mut project.time_limit);
+        self.stall_after.apply(&mut project.stall_after);
         self.on_limit.apply(&mut project.on_limit);
         if let Some(setup) = &self.setup {
             project.setup.clone_from(setup);

@@ -49,6 +49,7 @@ const OF_PROJECT: &[(&str, &str)] = &[
     ("auto_start_tasks", "Auto-start agent when task set to ready (true, false, empty)"),
     ("max_parallel", "Tasks at the same time (empty: 1)"),
     ("time_limit", "Time limit of a session, such as 2h (empty: none)"),
+    ("stall_after", "Silence after which an agent may be stalled, such as 10m (empty: 5m)"),
     ("sandbox", "Sandbox (empty: that of your own settings)"),
     ("status", "Status (active, archived)"),
 ];
@@ -178,6 +179,8 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
         }
         "time_limit" if value.is_empty() => patch.time_limit = Patch::Clear,
         "time_limit" => patch.time_limit = Patch::Set(value.to_owned()),
+        "stall_after" if value.is_empty() => patch.stall_after = Patch::Clear,
+        "stall_after" => patch.stall_after = Patch::Set(value.to_owned()),
         "status" => {
             patch.status = Some(match value {
                 "active" => ProjectStatus::Active,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::attempts::{chosen, time_limit};
+use super::attempts::{chosen, stall_after, time_limit};
 use crate::model::{Task, TaskStatus};
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
@@ -24,6 +24,7 @@ pub(crate) async fn preflight(
 ) -> Result<()> {
     let (project, settings) = shared.settings().await?;
     time_limit(&project)?;
+    stall_after(&project)?;
     let tasks = shared.store.list(&TaskQuery::new()).await?.tasks.into_iter().map(|task| task.value);
     let is_asked_for = |task: &Task| match scope.is_general() {
         true => task.status == TaskStatus::Ready,

@@ -246,6 +246,7 @@ impl Stage {
             changed: Arc::new(Notify::new()),
             refusals: RefusalReporter { find: Arc::new(|_| Vec::new()), report: Box::new(|_| {}) },
             deadline: None,
+            stall_after: crate::session::STALL_AFTER,
             notes: None,
             taken: None,
             clock: clock(),

@@ -57,6 +57,18 @@ async fn an_agent_that_does_nothing_is_stalled_until_it_is_heard() {
 }
 
 #[tokio::test]
+async fn a_project_says_how_long_a_silence_is() {
+    let stage =
+        Stage::start("$ ", Arc::new(Fast(500)), |parts, _| parts.stall_after = Duration::from_secs(3600));
+    stage.process.print("thinking");
+    never(&stage, || {}).await;
+    let stage =
+        Stage::start("$ ", Arc::new(Fast(500)), |parts, _| parts.stall_after = Duration::from_secs(60));
+    let issue = until(&stage, true).await.unwrap();
+    assert!(issue.message.starts_with("nothing was heard of it for 1 min"), "{issue:?}");
+}
+
+#[tokio::test]
 async fn a_program_that_prints_or_computes_is_at_work() {
     let stage = printing();
     never(&stage, || stage.process.print(".")).await;

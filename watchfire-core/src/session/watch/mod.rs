@@ -8,3 +8,4 @@ pub(in crate::session) mod transcript;
 
 pub(crate) use pump::Sinks;
 pub(crate) use refused::RefusalReporter;
+pub(crate) use silence::{SHORTEST_STALL, STALL_AFTER};

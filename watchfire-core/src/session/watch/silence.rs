@@ -8,17 +8,18 @@ use crate::clock::Clock;
 use crate::session::state::said::last_lines;
 use crate::session::state::{Shared, in_words};
 
-/// Length of a silence after which an agent counts as stalled.
-const STALLED: Duration = Duration::from_secs(5 * 60);
-/// Interval between two looks at the processes of an agent that is nearly stalled.
-const LOOK: Duration = Duration::from_secs(30);
-/// Length of a silence after which an agent counts as nearly stalled.
-const NEARLY: Duration = Duration::from_secs(4 * 60);
+/// Length of a silence after which an agent counts as stalled, if the project has no other.
+pub(crate) const STALL_AFTER: Duration = Duration::from_secs(5 * 60);
+/// Shortest such length.
+pub(crate) const SHORTEST_STALL: Duration = Duration::from_secs(10);
 /// Divisor for the share of one processor that a spinner and timers use at most. A process that uses more is at work.
 const IDLE_SHARE: u32 = 10;
 
 /// Raises and clears the issue of a stalled agent, until the task is aborted.
-pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) {
+pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>, stall_after: Duration) {
+    // From then on it is nearly stalled, and its processes are looked at.
+    let nearly = stall_after / 5 * 4;
+    let look = stall_after / 10;
     let mut heard = shared.heard.subscribe();
     let (mut offset, mut used, mut moved) = (0, None, clock.boot_time());
     let (mut is_stalled, mut quiet) = (false, Duration::ZERO);
@@ -26,10 +27,10 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
         let looked = clock.boot_time();
         let reports = reports(shared.standing().status());
         // Seldom: hundreds of quiet sessions must cost next to nothing.
-        let next = match quiet >= NEARLY {
-            true => LOOK,
-            false if reports => NEARLY - quiet,
-            false => 2 * LOOK,
+        let next = match quiet >= nearly {
+            true => look,
+            false if reports => nearly - quiet,
+            false => 2 * look,
         };
         tokio::select! {
             // A stalled agent's next word clears the issue at once. Before that, the words of a busy agent
@@ -47,14 +48,13 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
             moved = now;
         }
         quiet = now.saturating_sub(spoke.max(moved));
-        if quiet < NEARLY {
+        if quiet < nearly {
             used = None;
         } else {
             // Some reads of `/proc`, which wait for no disk: a thread for each of many sessions would cost more.
             let time = shared.process.processor_time();
             let before = std::mem::replace(&mut used, time);
-            // The first look has nothing to compare with. It comes a minute before the limit, so others
-            // follow in time.
+            // The first look has nothing to compare with. It comes so long before the limit that others follow in time.
             let spent = time.zip(before).map(|(time, before)| time.saturating_sub(before));
             if spent.is_some_and(|spent| spent > (now - looked) / IDLE_SHARE) {
                 (moved, quiet) = (now, Duration::ZERO);
@@ -62,7 +62,7 @@ pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>) 
         }
         let waits =
             matches!(status, Status::Idle | Status::ActionRequired) || !shared.blocks.borrow().is_empty();
-        let is_now = quiet >= STALLED && !waits && !shared.said().uses_tool();
+        let is_now = quiet >= stall_after && !waits && !shared.said().uses_tool();
         if is_now == std::mem::replace(&mut is_stalled, is_now) {
             continue;
         }

@@ -83,6 +83,7 @@ pub(super) fn look(
     add("ready_worktrees", Ok(shown(ready)));
     add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
     add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
+    add("stall_after", Ok(shown(resolve::first([(From::Project, of.stall_after.clone())], "5m".to_owned()))));
     let on_limit = Some(defaults.on_limit).filter(|on_limit| *on_limit != built_in.on_limit);
     let on_limit =
         resolve::first([(From::Project, of.on_limit), (From::Settings, on_limit)], built_in.on_limit);

@@ -22,8 +22,8 @@ use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
 use crate::session::{
-    Completion, Deadline, HostChannel, HostRequest, LogFile, Reach, SessionDirectory, SessionInfo,
-    SessionProcess, SignalWatch,
+    Completion, Deadline, HostChannel, HostRequest, LogFile, Reach, SHORTEST_STALL, STALL_AFTER,
+    SessionDirectory, SessionInfo, SessionProcess, SignalWatch,
 };
 use crate::workspace::WorkspaceKey;
 use crate::{Error, ErrorKind, Result};
@@ -98,7 +98,7 @@ pub(in crate::orchestrator::effects) async fn start(
     let (project, settings) = shared.settings().await?;
     let inner = &shared.inner;
     let backend = chosen(shared, &request.options, request.task.as_ref(), &project, &settings)?;
-    let time_limit = time_limit(&project)?;
+    let (time_limit, stall_after) = (time_limit(&project)?, stall_after(&project)?);
     let may = project.agents_may.clone();
     let session = request.session.clone().unwrap_or_else(SessionId::random);
     let (mode, options) = (request.mode, request.options.clone());
@@ -246,6 +246,7 @@ pub(in crate::orchestrator::effects) async fn start(
         record,
         purse,
         deadline,
+        stall_after,
         taken: None,
         fence: shared.fence(life.id),
     }
@@ -338,6 +339,22 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
 }
 
 pub(in crate::orchestrator::effects) fn time_limit(project: &Project) -> Result<Option<Duration>> {
-    let limit = project.time_limit.as_deref().filter(|text| !text.trim().is_empty()).map(resolve::duration);
-    limit.transpose().map_err(|error| error.with("file", "project.yaml").with("field", "time_limit"))
+    duration(project.time_limit.as_deref(), "time_limit")
+}
+
+/// Returns the length of a silence after which a session counts as stalled.
+pub(in crate::orchestrator::effects) fn stall_after(project: &Project) -> Result<Duration> {
+    match duration(project.stall_after.as_deref(), "stall_after")? {
+        Some(short) if short < SHORTEST_STALL => {
+            let error =
+                Error::new(ErrorKind::InvalidInput, "no agent is stalled so soon: expected 10s or more");
+            Err(error.with("file", "project.yaml").with("field", "stall_after"))
+        }
+        length => Ok(length.unwrap_or(STALL_AFTER)),
+    }
+}
+
+fn duration(text: Option<&str>, field: &str) -> Result<Option<Duration>> {
+    let length = text.filter(|text| !text.trim().is_empty()).map(resolve::duration);
+    length.transpose().map_err(|error| error.with("file", "project.yaml").with("field", field))
 }

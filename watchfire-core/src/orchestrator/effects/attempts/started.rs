@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
@@ -74,6 +75,7 @@ pub(in crate::orchestrator::effects) struct Assembly {
     pub(in crate::orchestrator::effects) record: LiveRecord,
     pub(in crate::orchestrator::effects) purse: Arc<Purse>,
     pub(in crate::orchestrator::effects) deadline: Option<Deadline>,
+    pub(in crate::orchestrator::effects) stall_after: Duration,
     pub(in crate::orchestrator::effects) taken: Option<Taken>,
     /// The claim under which it works.
     pub(in crate::orchestrator::effects) fence: Option<Fence>,
@@ -124,6 +126,7 @@ impl Assembly {
             changed: self.signals.changed(),
             refusals: RefusalReporter { find, report: Box::new(report) },
             deadline: self.deadline,
+            stall_after: self.stall_after,
             notes: inner.host.outlives().then(|| notes(&directory)),
             taken: self.taken,
             clock: Arc::clone(&inner.clock),

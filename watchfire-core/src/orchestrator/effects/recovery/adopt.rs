@@ -9,11 +9,13 @@ use crate::endpoint::{self, Spool, SpoolLimits};
 use crate::model::{Question, SessionId, Timestamp};
 use crate::observe::Body;
 use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, notes};
-use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, watch_signals};
+use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, stall_after, watch_signals};
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking, caught};
 use crate::schedule::{Answer, Life, LifeState, NoticeCode, SessionRef};
-use crate::session::{Deadline, LogFile, Reach, Recording, Session, SessionDirectory, SessionInfo, Taken};
+use crate::session::{
+    Deadline, LogFile, Reach, Recording, STALL_AFTER, Session, SessionDirectory, SessionInfo, Taken,
+};
 use crate::workspace::WorkspaceKey;
 use crate::{ErrorKind, Result};
 
@@ -96,12 +98,14 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         readiness: note.readiness,
         prompt: PromptDelivery::None,
         completion: note.completion,
-        may: project.agents_may,
+        may: project.agents_may.clone(),
         workspace: task.map(WorkspaceKey::new),
         may_nudge: note.may_nudge,
         restored: note.restored,
         purse,
         deadline,
+        // A text that was changed since to none that counts must not end the session.
+        stall_after: stall_after(&project).unwrap_or(STALL_AFTER),
         taken: Some(Taken { answered, answers: given, timed_out }),
         fence: shared.fence(life.id),
     }
