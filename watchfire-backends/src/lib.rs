@@ -4,6 +4,8 @@
 //! The parts that they share are in `common` and `agent`.
 
 #![forbid(unsafe_code)]
+// On docs.rs each item names the feature that it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "acp")]
 pub mod acp;

@@ -29,6 +29,8 @@
 //! the source.
 
 #![deny(unsafe_code)]
+// On docs.rs each item names the feature that it needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Most rooms serve the orchestrator.
 #![cfg_attr(
     not(feature = "orchestrator"),

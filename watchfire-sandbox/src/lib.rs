@@ -19,3 +19,8 @@ pub use ladder::{sandboxes, sandboxes_remembering};
 #[cfg(target_os = "linux")]
 pub use linux::{LinuxSandbox, Way, apparmor_profile, ways_to_namespaces};
 pub use seatbelt::Seatbelt;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -38,6 +38,25 @@ fn tests_that_prove_guarantees_exist() {
     assert!(missing.is_empty(), "renamed or gone: {missing:?}");
 }
 
+/// A registry shows a crate's README without the repository around it.
+#[test]
+fn readmes_of_crates_link_to_addresses() {
+    for name in ["core", "backends", "sandbox", "git", "term"] {
+        let folder = root().join(format!("watchfire-{name}"));
+        let text = fs::read_to_string(folder.join("README.md")).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            assert!(target.starts_with("https://") || target.starts_with('#'), "{name}: {target}");
+            let ours = target.strip_prefix("https://github.com/watchfire-io/watchfire-rs/blob/main/");
+            let path = ours.map(|path| root().join(path.split('#').next().unwrap()));
+            assert!(path.is_none_or(|path| path.exists()), "{name}: {target}");
+        }
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let own = fs::read(folder.join(licence)).unwrap();
+            assert_eq!(own, fs::read(root().join(licence)).unwrap(), "{name}: {licence}");
+        }
+    }
+}
+
 /// Links between files of this repository.
 #[test]
 fn linked_files_exist() {
