@@ -43,6 +43,13 @@ impl Emulator {
         Self::with_options(size, Options::default())
     }
 
+    /// The same behind the seam, for those who take a function that makes terminals:
+    /// `Orchestrator::builder().terminals(Emulator::boxed)`.
+    #[must_use]
+    pub fn boxed(size: Size) -> Box<dyn Terminal> {
+        Box::new(Self::new(size))
+    }
+
     /// A blank terminal.
     #[must_use]
     pub fn with_options(size: Size, options: Options) -> Self {

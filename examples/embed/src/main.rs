@@ -8,6 +8,7 @@ use watchfire_backends as _;
 use watchfire_core::orchestrator::{Orchestrator, RunRequest};
 use watchfire_core::process::helper::{Helper, run_if_asked};
 use watchfire_git::GitWorkspace;
+use watchfire_term::Emulator;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     run_if_asked();
@@ -16,6 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let orchestrator = Orchestrator::builder()
             .sandboxes(watchfire_sandbox::sandboxes(Helper::current()?))
             .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, Default::default())?)))
+            .terminals(Emulator::boxed)
             .start()
             .await?;
         let project = orchestrator.open(&root).await?;

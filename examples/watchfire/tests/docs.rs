@@ -38,6 +38,15 @@ fn tests_that_prove_guarantees_exist() {
     assert!(missing.is_empty(), "renamed or gone: {missing:?}");
 }
 
+/// What a page shows of a test is that test.
+#[test]
+fn the_page_on_testing_shows_the_test() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (page, test) = (read("docs/embed-and-test.md"), read("examples/embed/tests/scripted.rs"));
+    let shown = page.split("````").nth(1).unwrap().strip_prefix("rust,ignore\n").unwrap();
+    assert!(test.ends_with(shown), "docs/embed-and-test.md: {shown}");
+}
+
 /// A registry shows a crate's README without the repository around it.
 #[test]
 fn readmes_of_crates_link_to_addresses() {

@@ -30,5 +30,5 @@ pub async fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
         // Results of tries are kept in the home, so that not every start tries all sandboxes again.
         .sandboxes(sandboxes_remembering(Helper::current()?, &home.join("trials")))
         .workspaces(move |root| Ok(Arc::new(GitWorkspace::open(root, options.clone())?)))
-        .terminals(|size| Box::new(Emulator::new(size))))
+        .terminals(Emulator::boxed))
 }

@@ -175,7 +175,7 @@ pub(super) async fn open(agent: &Agent, dir: &Path) -> Checked<(Orchestrator, Pr
         .environment(environment)
         .sandboxes(watchfire_sandbox::sandboxes(Helper::current().map_err(failed)?))
         .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?)))
-        .terminals(|size| Box::new(Emulator::new(size)))
+        .terminals(Emulator::boxed)
         .default_backend(agent.name)
         .automation(false)
         .start()

@@ -147,7 +147,9 @@ impl OrchestratorBuilder {
         self
     }
 
-    /// Sets the function that makes a session's terminal. Default: [`PlainTerminal`].
+    /// Sets the function that makes a session's terminal. Default: [`PlainTerminal`], which keeps the text of lines and does not
+    /// know what a program paints: from an agent that runs on a terminal it is not learned whether it waits or is at work.
+    /// `watchfire_term::Emulator::boxed` is the real one.
     pub fn terminals(mut self, make: impl Fn(Size) -> Box<dyn Terminal> + Send + Sync + 'static) -> Self {
         self.terminals = Box::new(make);
         self
