@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+pub mod diff;
 pub mod encode;
 pub mod forms;
 pub mod layout;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::DiffLine;
+
+use crate::diff::Row;
 use watchfire_core::terminal::{Line, Snapshot};
 
 use crate::forms::{self, TaskForm};
@@ -178,8 +180,12 @@ pub struct Diff {
     pub task: i32,
     /// Its lines. `None` while they are on their way.
     pub lines: Option<Vec<DiffLine>>,
-    /// Index of the first line on the screen.
+    /// They as rows.
+    pub rows: Vec<Row>,
+    /// Index of the first row on the screen.
     pub at: usize,
+    /// Before and after beside each other.
+    pub beside: bool,
 }
 
 /// The settings tab.

@@ -201,6 +201,18 @@ fn the_diff_is_of_the_selected_task() {
     assert_eq!(model.diff.at, 1);
     press(&mut model, &["G", "j"]);
     assert_eq!(model.diff.at, 82 - 25, "the end stays at the end");
+    // Beside each other the top stays, as far as the end allows.
+    let lines = ["-old 1", "-old 2", "+new 1", "+new 2"].map(|text| {
+        let part = if text.starts_with('-') { DiffPart::Deleted } else { DiffPart::Added };
+        line(part, text)
+    });
+    update(&mut model, Message::Diff(4, [(0..20).flat_map(|_| lines.clone()).collect(), file("b")].concat()));
+    press(&mut model, &["g", "n"]);
+    assert_eq!((model.diff.at, model.diff.rows.len()), (80, 121));
+    press(&mut model, &["v"]);
+    assert_eq!((model.diff.at, model.diff.rows.len()), (40, 81), "the same file is on top");
+    press(&mut model, &["v", "g"]);
+    assert_eq!(model.diff.rows.len(), 121);
     assert_eq!(press(&mut model, &["r"]), [Command::GetDiff(4)]);
     press(&mut model, &["h"]);
     assert_eq!(model.right, RightTab::Logs);

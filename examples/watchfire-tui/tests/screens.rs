@@ -87,6 +87,22 @@ fn working(cols: u16, rows: u16) -> Model {
     model
 }
 
+fn show_diff(model: &mut Model) {
+    press(model, &["D"]);
+    let lines = [
+        (DiffPart::File, "modified src/login.rs (+2 -1)"),
+        (DiffPart::Hunk, "@@ -1,3 +1,4 @@"),
+        (DiffPart::Unspecified, " fn login() {"),
+        (DiffPart::Deleted, "-\ttodo!()"),
+        (DiffPart::Added, "+\tlet user = ask();"),
+        (DiffPart::Added, "+\tuser.check()\x1b[2J"),
+        (DiffPart::Note, "… and 3 more files"),
+    ];
+    let lines = lines.map(|(part, text)| DiffLine { part: part.into(), text: text.to_owned() });
+    let number = model.selected;
+    update(model, Message::Diff(number, lines.into()));
+}
+
 #[test]
 fn the_main_screen_at_three_sizes() {
     for (cols, rows) in [(80, 24), (120, 40), (200, 60)] {
@@ -179,22 +195,12 @@ fn every_other_screen() {
                 update(model, Message::Status(Box::new(status)));
             }),
         ),
+        ("diff", Box::new(show_diff)),
         (
-            "diff",
+            "diff-beside",
             Box::new(|model| {
-                press(model, &["D"]);
-                let lines = [
-                    (DiffPart::File, "modified src/login.rs (+2 -1)"),
-                    (DiffPart::Hunk, "@@ -1,3 +1,4 @@"),
-                    (DiffPart::Unspecified, " fn login() {"),
-                    (DiffPart::Deleted, "-\ttodo!()"),
-                    (DiffPart::Added, "+\tlet user = ask();"),
-                    (DiffPart::Added, "+\tuser.check()\x1b[2J"),
-                    (DiffPart::Note, "… and 3 more files"),
-                ];
-                let lines = lines.map(|(part, text)| DiffLine { part: part.into(), text: text.to_owned() });
-                let number = model.selected;
-                update(model, Message::Diff(number, lines.into()));
+                show_diff(model);
+                press(model, &["tab", "v"]);
             }),
         ),
         (

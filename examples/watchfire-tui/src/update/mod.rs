@@ -13,6 +13,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use watchfire_client::daemon_proto as proto;
 use watchfire_core::terminal::Snapshot;
 
+use crate::diff::rows;
 use crate::message::{Command, Message};
 use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab, Terminal};
 use crate::{encode, lists, tasks};
@@ -65,7 +66,7 @@ fn diff(model: &mut Model) -> Option<Command> {
     if model.right != RightTab::Diff || model.selected == 0 || model.diff.task == model.selected {
         return None;
     }
-    model.diff = Diff { task: model.selected, ..Diff::default() };
+    model.diff = Diff { task: model.selected, beside: model.diff.beside, ..Diff::default() };
     Some(Command::GetDiff(model.selected))
 }
 
@@ -131,7 +132,10 @@ fn learn(model: &mut Model, message: Message) {
             model.logs.selected = model.logs.selected.min(list.len().saturating_sub(1));
             model.logs.list = Some(list);
         }
-        Message::Diff(task, lines) if task == model.diff.task => model.diff.lines = Some(lines),
+        Message::Diff(task, lines) if task == model.diff.task => {
+            model.diff.rows = rows(&lines, model.diff.beside);
+            model.diff.lines = Some(lines);
+        }
         // Another task is selected meanwhile.
         Message::Diff(..) => {}
         Message::Branches(branches) => lists::fill(model, lists::of_branches(&branches)),

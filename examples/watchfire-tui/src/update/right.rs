@@ -1,10 +1,11 @@
 //! Keys of the right panel: the agent's terminal, logs, and what a task changes.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use watchfire_client::work_proto::{DiffLine, DiffPart};
+use watchfire_client::work_proto::DiffPart;
 use watchfire_core::terminal::Modes;
 
 use super::show_right;
+use crate::diff::{Row, rows};
 use crate::encode;
 use crate::forms::Line;
 use crate::message::Command;
@@ -127,6 +128,7 @@ fn diff(model: &mut Model, code: KeyCode) -> Vec<Command> {
         // From file to file.
         KeyCode::Char('n') => to_file(model, true),
         KeyCode::Char('p' | 'N') => to_file(model, false),
+        KeyCode::Char('v') => turn(model),
         _ => {}
     }
     Vec::new()
@@ -135,14 +137,24 @@ fn diff(model: &mut Model, code: KeyCode) -> Vec<Command> {
 /// Moves the diff by so many lines. Its end stays at the end of the panel.
 pub(super) fn walk(model: &mut Model, by: isize) {
     let height = usize::from(model.areas().terminal.height.saturating_sub(1));
-    let count = model.diff.lines.as_ref().map_or(0, Vec::len);
+    let count = model.diff.rows.len();
     model.diff.at = model.diff.at.saturating_add_signed(by).min(count.saturating_sub(height));
+}
+
+/// Shows before and after beside each other, or one after the other. What is on top stays there.
+fn turn(model: &mut Model) {
+    let Some(lines) = &model.diff.lines else { return };
+    let top = model.diff.rows.get(model.diff.at).map_or(0, Row::first);
+    model.diff.beside = !model.diff.beside;
+    model.diff.rows = rows(lines, model.diff.beside);
+    model.diff.at = model.diff.rows.partition_point(|row| row.first() < top);
+    walk(model, 0);
 }
 
 fn to_file(model: &mut Model, forward: bool) {
     let Some(lines) = &model.diff.lines else { return };
-    let is_file = |(at, line): (usize, &DiffLine)| (line.part() == DiffPart::File).then_some(at);
-    let files = lines.iter().enumerate().filter_map(is_file);
+    let is_file = |row: &Row| lines.get(row.first()).is_some_and(|line| line.part() == DiffPart::File);
+    let files = model.diff.rows.iter().enumerate().filter_map(|(at, row)| is_file(row).then_some(at));
     let at = model.diff.at;
     let next = match forward {
         true => files.clone().find(|file| *file > at),

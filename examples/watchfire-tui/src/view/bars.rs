@@ -170,7 +170,7 @@ fn told(model: &Model) -> (String, Style) {
             "Ctrl+q quit  Ctrl+h help  Tab switch  j/k move  Enter read  Esc back"
         }
         (_, Focus::Right, _, RightTab::Diff) => {
-            "Ctrl+q quit  Tab switch  j/k scroll  n/p file  r again  h logs"
+            "Ctrl+q quit  j/k scroll  n/p file  v sides  r again  h logs"
         }
         (_, _, LeftTab::Tasks, _) => {
             "Ctrl+q quit  Ctrl+h help  Tab switch  a add  e edit  s start  r ready  d done  x delete"

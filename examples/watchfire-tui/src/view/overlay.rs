@@ -40,7 +40,10 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
     ("Terminal", &[("PgUp PgDn", "scroll back; Alt+/ find; Alt+z the whole screen")]),
     (
         "Logs, diff",
-        &[("Enter  Esc", "read a log, and back"), ("n p  r", "next and last file of a diff; read it again")],
+        &[
+            ("Enter  Esc", "read a log, and back"),
+            ("n p  v r", "next and last file of a diff; sides; read it again"),
+        ],
     ),
 ];
 

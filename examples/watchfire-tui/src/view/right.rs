@@ -2,14 +2,15 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
 use watchfire_client::daemon_proto as proto;
-use watchfire_client::work_proto::DiffPart;
+use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_term::plain;
 
 use super::{clean, middle, screen};
+use crate::diff::{self, Row, Side};
 use crate::layout::Areas;
 use crate::model::{Focus, Model, RightTab};
 use crate::theme::{Look, style};
@@ -21,7 +22,7 @@ pub(super) fn view(model: &Model, frame: &mut Frame<'_>, areas: &Areas) {
     match model.right {
         RightTab::Chat => terminal(model, frame, areas.terminal),
         RightTab::Logs => logs(model, frame, areas.terminal),
-        RightTab::Diff => diff(model, frame, areas.terminal),
+        RightTab::Diff => changes(model, frame, areas.terminal),
     }
 }
 
@@ -155,25 +156,77 @@ fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-fn diff(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+fn changes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let Some(task) = model.task(model.diff.task) else { return middle(frame, area, "No task is selected.") };
     let title = format!("#{:04} {}", task.task_number, clean(&task.title));
     let title = Line::from(Span::styled(title, style(model, Look::Strong)));
     frame.render_widget(Paragraph::new(title), Rect::new(area.x, area.y, area.width, 1));
     let body = Rect::new(area.x, area.y + 1, area.width, area.height.saturating_sub(1));
     let Some(lines) = &model.diff.lines else { return middle(frame, body, "Reading what it changes...") };
-    for (row, line) in (body.y..body.bottom()).zip(lines.iter().skip(model.diff.at)) {
-        let look = match line.part() {
-            DiffPart::File => style(model, Look::Focused),
-            DiffPart::Hunk => style(model, Look::Ready),
-            DiffPart::Added => style(model, Look::Good),
-            DiffPart::Deleted => style(model, Look::Bad),
-            DiffPart::Note => style(model, Look::Dim),
-            DiffPart::Unspecified => Style::default(),
-        };
-        let place = Rect::new(body.x, row, body.width, 1);
-        frame.render_widget(Span::styled(clean(&line.text.replace('\t', "    ")), look), place);
+    for (y, row) in (body.y..body.bottom()).zip(model.diff.rows.iter().skip(model.diff.at)) {
+        let place = Rect::new(body.x, y, body.width, 1);
+        match row {
+            Row::Whole(at) => {
+                let Some(line) = lines.get(*at) else { continue };
+                frame.render_widget(Span::styled(shown(&line.text), of_part(model, line.part())), place);
+            }
+            Row::Sides(old, new) => {
+                let side = |side: &Option<Side>| side.and_then(|it| Some((it.number, lines.get(it.line)?)));
+                sides(model, frame, place, side(old), side(new));
+            }
+        }
     }
+}
+
+fn of_part(model: &Model, part: DiffPart) -> Style {
+    match part {
+        DiffPart::File => style(model, Look::Focused),
+        DiffPart::Hunk => style(model, Look::Ready),
+        DiffPart::Added => style(model, Look::Good),
+        DiffPart::Deleted => style(model, Look::Bad),
+        DiffPart::Note => style(model, Look::Dim),
+        DiffPart::Unspecified => Style::default(),
+    }
+}
+
+fn shown(text: &str) -> String {
+    clean(&text.replace('\t', "    "))
+}
+
+/// Draws what was there before, and what is there now. What differs between them stands out.
+fn sides(
+    model: &Model,
+    frame: &mut Frame<'_>,
+    place: Rect,
+    old: Option<(u32, &DiffLine)>,
+    new: Option<(u32, &DiffLine)>,
+) {
+    // Without the sign before it.
+    let text =
+        |side: Option<(u32, &DiffLine)>| side.map(|(_, line)| shown(line.text.get(1..).unwrap_or_default()));
+    let texts = (text(old), text(new));
+    let differ = match &texts {
+        (Some(old), Some(new)) => diff::changed(old, new),
+        _ => (0..0, 0..0),
+    };
+    let half = place.width.saturating_sub(1) / 2;
+    let left = Rect { width: half, ..place };
+    let right = Rect { x: place.x + half + 1, width: place.width.saturating_sub(half + 1), ..place };
+    for (at, side, text, part) in [(left, old, texts.0, differ.0), (right, new, texts.1, differ.1)] {
+        let (Some((number, line)), Some(text)) = (side, text) else { continue };
+        let look = of_part(model, line.part());
+        let (before, rest) = text.split_at(part.start);
+        let (changed, after) = rest.split_at(part.len());
+        let spans = [
+            Span::styled(format!("{number:>4} "), style(model, Look::Dim)),
+            Span::styled(before.to_owned(), look),
+            Span::styled(changed.to_owned(), look.add_modifier(Modifier::REVERSED)),
+            Span::styled(after.to_owned(), look),
+        ];
+        frame.render_widget(Line::from(spans.to_vec()), at);
+    }
+    let border = Rect { x: place.x + half, width: 1, ..place };
+    frame.render_widget(Span::styled("│", style(model, Look::Dim)), border);
 }
 
 /// Returns a log as a line: `Task #0001 — Session 2 — 2026-02-03 14:30 (completed)`.
