@@ -146,7 +146,7 @@ impl Api {
     async fn start_chat(&self, daemon: &Daemon) {
         let idle = daemon.agents().get_agent_status(self.id()).await;
         if idle.is_ok_and(|status| status.into_inner().all.is_empty()) {
-            self.clone().call(daemon.clone(), Command::StartAgent { mode: "chat", task: 0 }).await;
+            self.clone().call(daemon.clone(), Command::StartAgent { mode: "chat", tasks: Vec::new() }).await;
         }
     }
 
@@ -280,12 +280,20 @@ impl Api {
     }
 
     /// Starts an agent, with words of the person on the work so far.
-    async fn start(&self, daemon: &Daemon, mode: &str, task: i32, note: String) -> Result<Message, Status> {
+    async fn start(
+        &self,
+        daemon: &Daemon,
+        mode: &str,
+        tasks: &[i32],
+        note: String,
+    ) -> Result<Message, Status> {
+        let (first, further) = tasks.split_first().map_or((0, &[][..]), |(first, further)| (*first, further));
         let request = proto::StartAgentRequest {
             meta: Some(meta()),
             project_id: self.project.clone(),
             mode: mode.to_owned(),
-            task_number: task,
+            task_number: first,
+            further_tasks: further.to_vec(),
             environment: environment(),
             note,
             ..Default::default()
@@ -356,8 +364,10 @@ impl Api {
                 daemon.projects().update_project(*request).await?;
                 Some(Message::Saved)
             }
-            Command::StartAgent { mode, task } => Some(self.start(daemon, mode, task, String::new()).await?),
-            Command::SendBack { task, text } => Some(self.start(daemon, "task", task, text).await?),
+            Command::StartAgent { mode, tasks } => {
+                Some(self.start(daemon, mode, &tasks, String::new()).await?)
+            }
+            Command::SendBack { task, text } => Some(self.start(daemon, "task", &[task], text).await?),
             Command::StopAgent => {
                 let status = daemon.agents().stop_agent(self.id()).await?.into_inner();
                 Some(Message::Status(Box::new(status)))

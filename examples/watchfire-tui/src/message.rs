@@ -88,8 +88,8 @@ pub enum Command {
     StartAgent {
         /// `chat`, `task`, `start-all` or `wildfire`.
         mode: &'static str,
-        /// The task, or 0.
-        task: i32,
+        /// For `task`: the tasks.
+        tasks: Vec<i32>,
     },
     /// `StopAgent`.
     StopAgent,

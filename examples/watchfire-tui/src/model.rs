@@ -1,13 +1,13 @@
 //! The state of the interface.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::DiffLine;
-
-use crate::diff::Row;
 use watchfire_core::terminal::{Line, Snapshot};
 
+use crate::diff::Row;
 use crate::forms::{self, TaskForm};
 use crate::layout::Areas;
 use crate::lists::Listed;
@@ -122,8 +122,8 @@ pub enum Overlay {
 /// A question that is answered by `y` or `n`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Confirm {
-    /// Put a task into the trash.
-    Delete(i32),
+    /// Put tasks into the trash.
+    Delete(Vec<i32>),
     /// Take back what a task has merged.
     Undo(i32),
     /// Leave while agents work.
@@ -216,6 +216,8 @@ pub struct Model {
     pub right: RightTab,
     /// Number of the selected task, or 0.
     pub selected: i32,
+    /// Numbers of the tasks that are marked, for keys that are about several.
+    pub marked: BTreeSet<i32>,
     /// Filter of the list, and true while it is typed.
     pub filter: (String, bool),
     /// The overlay, if there is one.

@@ -339,7 +339,7 @@ fn actions_are_found_by_their_words() {
     let mut model = model(100, 30);
     press(&mut model, &[":"]);
     type_in(&mut model, "start all");
-    assert_eq!(press(&mut model, &["enter"]), [Command::StartAgent { mode: "start-all", task: 0 }]);
+    assert_eq!(press(&mut model, &["enter"]), [Command::StartAgent { mode: "start-all", tasks: Vec::new() }]);
     press(&mut model, &[":"]);
     type_in(&mut model, "nothing like it");
     assert!(press(&mut model, &["enter"]).is_empty());
@@ -368,6 +368,35 @@ fn a_question_is_answered_in_place() {
     let sent = press(&mut model, &["enter"]);
     assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
     assert!(model.overlay.is_none());
+}
+
+/// Marked tasks take a key together, in their order.
+#[test]
+fn several_tasks_take_a_key() {
+    let mut model = model(100, 30);
+    press(&mut model, &["G", "g", " ", " "]);
+    assert_eq!(model.marked.len(), 2);
+    let marked: Vec<_> =
+        model.tasks.iter().map(|task| task.task_number).filter(|n| model.marked.contains(n)).collect();
+    assert_eq!(press(&mut model, &["s"]), [Command::StartAgent { mode: "task", tasks: marked.clone() }]);
+    assert!(model.marked.is_empty());
+    press(&mut model, &["g", " ", " "]);
+    let drafts: Vec<_> = press(&mut model, &["t"]).iter().map(name).collect();
+    assert_eq!(drafts, ["UpdateTask", "UpdateTask"]);
+    press(&mut model, &["g", " ", " "]);
+    assert_eq!(
+        press(&mut model, &["x", "y"]),
+        marked.into_iter().map(Command::DeleteTask).collect::<Vec<_>>()
+    );
+    press(&mut model, &["g", " ", " ", "g", " ", "esc"]);
+    assert!(model.marked.is_empty());
+    // A task that is done cannot be started, and one that is gone is not marked.
+    press(&mut model, &["g", " ", "G", " "]);
+    assert!(press(&mut model, &["s"]).is_empty());
+    assert_eq!(model.flash.as_ref().unwrap().text, "one of them is done; r makes it ready again");
+    let first = model.tasks.iter().find(|task| model.marked.contains(&task.task_number)).unwrap().clone();
+    update(&mut model, Message::Tasks(vec![first.clone()]));
+    assert_eq!(model.marked.iter().copied().collect::<Vec<_>>(), [first.task_number]);
 }
 
 /// What was merged is taken back once the person has said so.

@@ -68,14 +68,22 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Home | KeyCode::Char('g') => tasks::select(model, isize::MIN),
         KeyCode::End | KeyCode::Char('G') => tasks::select(model, isize::MAX),
         KeyCode::Char('/') => model.filter.1 = true,
+        // What is filtered away first: marks would otherwise go unseen.
+        KeyCode::Esc if model.filter.0.is_empty() => model.marked.clear(),
         KeyCode::Esc => {
             model.filter.0.clear();
             tasks::keep_selected(model);
         }
+        KeyCode::Char(' ') => {
+            if !model.marked.remove(&model.selected) && model.selected > 0 {
+                model.marked.insert(model.selected);
+            }
+            tasks::select(model, 1);
+        }
         KeyCode::Char('a') => model.overlay = Some(Overlay::Task(Box::new(TaskForm::add()))),
-        KeyCode::Char('c') => return vec![Command::StartAgent { mode: "chat", task: 0 }],
-        KeyCode::Char('S') => return vec![Command::StartAgent { mode: "start-all", task: 0 }],
-        KeyCode::Char('W') => return vec![Command::StartAgent { mode: "wildfire", task: 0 }],
+        KeyCode::Char('c') => return vec![Command::StartAgent { mode: "chat", tasks: Vec::new() }],
+        KeyCode::Char('S') => return vec![Command::StartAgent { mode: "start-all", tasks: Vec::new() }],
+        KeyCode::Char('W') => return vec![Command::StartAgent { mode: "wildfire", tasks: Vec::new() }],
         KeyCode::Char('R') => return vec![Command::ResumeAgent],
         KeyCode::Char('A') => match model.asking() {
             Some(agent) => model.overlay = Some(say(Words::Answer, agent.task_number)),
@@ -87,9 +95,39 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('D') => return show_right(model, RightTab::Diff),
         KeyCode::Char('X') if model.is_busy() => model.overlay = Some(Overlay::Confirm(Confirm::Stop)),
         KeyCode::Char('X') => flash(model, "nothing runs", false),
+        code if !model.marked.is_empty() && is_of_several(code) => return of_marked(model, code),
         code => return of_task(model, code),
     }
     Vec::new()
+}
+
+/// Returns true for a key that several tasks can take at once.
+fn is_of_several(code: KeyCode) -> bool {
+    matches!(code, KeyCode::Char('s' | 'r' | 't' | 'd' | 'm' | 'x') | KeyCode::Delete)
+}
+
+/// Keys that are about all marked tasks, in their order. The marks are gone then.
+fn of_marked(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let in_order = model.tasks.iter().filter(|task| model.marked.contains(&task.task_number));
+    let marked: Vec<_> = in_order.map(|task| (task.task_number, task.status.clone())).collect();
+    let numbers: Vec<_> = marked.iter().map(|(number, _)| *number).collect();
+    if code == KeyCode::Char('s') && marked.iter().any(|(_, status)| status == "done") {
+        flash(model, "one of them is done; r makes it ready again", true);
+        return Vec::new();
+    }
+    model.marked.clear();
+    let each = |command: &dyn Fn(i32) -> Command| numbers.iter().map(|number| command(*number)).collect();
+    match code {
+        KeyCode::Char('s') => vec![Command::StartAgent { mode: "task", tasks: numbers }],
+        KeyCode::Char('r') => each(&|number| status(model, number, "ready")),
+        KeyCode::Char('t') => each(&|number| status(model, number, "draft")),
+        KeyCode::Char('d') => each(&|number| status(model, number, "done")),
+        KeyCode::Char('m') => each(&Command::MergeBranch),
+        _ => {
+            model.overlay = Some(Overlay::Confirm(Confirm::Delete(numbers)));
+            Vec::new()
+        }
+    }
 }
 
 fn say(words: Words, task: i32) -> Overlay {
@@ -113,10 +151,10 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             flash(model, "the task is done; r makes it ready again", true);
             Vec::new()
         }
-        KeyCode::Char('s') => vec![Command::StartAgent { mode: "task", task: number }],
-        KeyCode::Char('r') => status(model, "ready"),
-        KeyCode::Char('t') => status(model, "draft"),
-        KeyCode::Char('d') => status(model, "done"),
+        KeyCode::Char('s') => vec![Command::StartAgent { mode: "task", tasks: vec![number] }],
+        KeyCode::Char('r') => vec![status(model, number, "ready")],
+        KeyCode::Char('t') => vec![status(model, number, "draft")],
+        KeyCode::Char('d') => vec![status(model, number, "done")],
         KeyCode::Char('m') => vec![Command::MergeBranch(number)],
         KeyCode::Char('B') if task.status == "done" => {
             model.overlay = Some(say(Words::SendBack, number));
@@ -135,7 +173,7 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             Vec::new()
         }
         KeyCode::Char('x') | KeyCode::Delete => {
-            model.overlay = Some(Overlay::Confirm(Confirm::Delete(number)));
+            model.overlay = Some(Overlay::Confirm(Confirm::Delete(vec![number])));
             Vec::new()
         }
         KeyCode::Char('J') => tasks::moved(model, 1).map(Command::ReorderTasks).into_iter().collect(),
@@ -144,15 +182,15 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
     }
 }
 
-/// Gives the selected task another status. What a person marks as done succeeded.
-fn status(model: &Model, status: &str) -> Vec<Command> {
-    vec![Command::UpdateTask(Box::new(proto::UpdateTaskRequest {
+/// Gives a task another status. What a person marks as done succeeded.
+fn status(model: &Model, task_number: i32, status: &str) -> Command {
+    Command::UpdateTask(Box::new(proto::UpdateTaskRequest {
         project_id: model.project.project_id.clone(),
-        task_number: model.selected,
+        task_number,
         status: Some(status.to_owned()),
         success: (status == "done").then_some(true),
         ..Default::default()
-    }))]
+    }))
 }
 
 fn filter(model: &mut Model, event: KeyEvent) -> Vec<Command> {

@@ -117,6 +117,8 @@ fn learn(model: &mut Model, message: Message) {
         Message::Project(project) => model.project = *project,
         Message::Tasks(list) => {
             model.tasks = list;
+            let is_there = |number: &i32| model.tasks.iter().any(|task| task.task_number == *number);
+            model.marked.retain(is_there);
             // One that was just created may come with the next ones.
             if !model.tasks.iter().any(|task| task.task_number > model.selected)
                 && model.task(model.selected).is_none()

@@ -17,7 +17,7 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
             Vec::new()
         }
         Overlay::Confirm(asked) => match event.code {
-            KeyCode::Char('y' | 'Y') => vec![confirmed(asked)],
+            KeyCode::Char('y' | 'Y') => confirmed(asked),
             KeyCode::Char('n' | 'N') | KeyCode::Esc => Vec::new(),
             _ => {
                 model.overlay = Some(Overlay::Confirm(asked));
@@ -75,15 +75,15 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
     }
 }
 
-fn confirmed(asked: Confirm) -> Command {
-    match asked {
-        Confirm::Delete(number) => Command::DeleteTask(number),
+fn confirmed(asked: Confirm) -> Vec<Command> {
+    vec![match asked {
+        Confirm::Delete(numbers) => return numbers.into_iter().map(Command::DeleteTask).collect(),
         Confirm::Undo(number) => Command::Undo(number),
         Confirm::Quit => Command::Quit,
         Confirm::Stop => Command::StopAgent,
         Confirm::EmptyTrash => Command::EmptyTrash,
         Confirm::Discard(task) => Command::DeleteBranch { task, discard: true },
-    }
+    }]
 }
 
 fn list_key(model: &mut Model, mut list: Box<Listed>, event: KeyEvent) -> Vec<Command> {

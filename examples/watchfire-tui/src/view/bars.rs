@@ -125,7 +125,10 @@ fn told(model: &Model) -> (String, Style) {
     let bar = style(model, Look::Bar);
     if let Some(Overlay::Confirm(asked)) = &model.overlay {
         let words = match asked {
-            Confirm::Delete(number) => format!("Delete task #{number:04}? (y/n)"),
+            Confirm::Delete(numbers) => match numbers[..] {
+                [number] => format!("Delete task #{number:04}? (y/n)"),
+                _ => format!("Delete {} tasks? (y/n)", numbers.len()),
+            },
             Confirm::Undo(number) => {
                 format!("Take back what #{number:04} has merged, by a new task? (y/n)")
             }
@@ -169,8 +172,13 @@ fn told(model: &Model) -> (String, Style) {
         (_, Focus::Right, _, RightTab::Logs) => {
             "Ctrl+q quit  Ctrl+h help  Tab switch  j/k move  Enter read  Esc back"
         }
-        (_, Focus::Right, _, RightTab::Diff) => {
-            "Ctrl+q quit  j/k scroll  n/p file  v sides  r again  h logs"
+        (_, Focus::Right, _, RightTab::Diff) => "Ctrl+q quit  j/k scroll  n/p file  v sides  r again  h logs",
+        (_, _, LeftTab::Tasks, _) if !model.marked.is_empty() => {
+            let count = model.marked.len();
+            return (
+                format!("{count} marked: s start  r ready  t draft  d done  m merge  x delete  Esc none"),
+                bar,
+            );
         }
         (_, _, LeftTab::Tasks, _) => {
             "Ctrl+q quit  Ctrl+h help  Tab switch  a add  e edit  s start  r ready  d done  x delete"

@@ -75,13 +75,17 @@ fn of_task(model: &Model, task: &proto::Task, is_selected: bool, width: usize) -
         "draft" | "ready" | "done" | "merged" | "" => String::new(),
         state => format!("  {}", clean(state)),
     };
-    let number = format!(" #{:04} ", task.task_number);
+    let is_marked = model.marked.contains(&task.task_number);
+    let number = format!("{}#{:04} ", if is_marked { "*" } else { " " }, task.task_number);
     let taken = 4 + number.len() + more.chars().count();
     let title = clip(&clean(&task.title), width.saturating_sub(taken));
     Line::from(vec![
         Span::raw(cursor),
         Span::styled(mark, look),
-        Span::raw(format!("{number}{title}")),
+        Span::styled(
+            format!("{number}{title}"),
+            if is_marked { style(model, Look::Strong) } else { Style::default() },
+        ),
         Span::styled(more, style(model, Look::Dim)),
     ])
 }

@@ -29,7 +29,7 @@ const KEYS: [(&str, &[(&str, &str)]); 5] = [
         "Tasks",
         &[
             ("a  e  x", "add, edit, delete"),
-            ("s", "start; S all, W wildfire, c chat"),
+            ("s  Space", "start; S all, W wildfire, c chat; mark several"),
             ("r t d  J K", "ready, draft, done; move down and up"),
             ("i  D  m U", "all about it; what it changes; merge it; undo it"),
             ("b  T  I", "branches; trash; what waits in all projects"),
