@@ -275,6 +275,37 @@ fn what_later_work_builds_on_is_left_to_an_agent() {
     assert_eq!(world.git(&root, &["branch", "--list", "watchfire/0003"]), "");
 }
 
+/// A used-up limit keeps the work until the person goes on with it, on the same branch.
+#[test]
+fn work_goes_on_after_a_limit() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world
+        .run(
+            &root,
+            ["task", "add", "--title", "Two parts", "--prompt", "Do it", "--agent", "scripted", "--ready"],
+        )
+        .good();
+    let run = |args: &[&str], script: &str| {
+        let path = world.path("script");
+        std::fs::write(&path, script).unwrap();
+        world.start_with(&root, args, &[("WATCHFIRE_SCRIPT", path.to_str().unwrap())]).end()
+    };
+    let nothing = run(&["resume", "1"], "").code(1).stderr;
+    assert!(nothing.contains("does not wait for a person"), "{nothing}");
+    let first = "write first.txt x\ncommit first\nissue usage_limit \"You've hit your limit\"\nhang";
+    let said = run(&["run", "1", "--no-sandbox"], first).code(3).stdout;
+    assert!(said.contains("limit"), "{said}");
+    assert_eq!(world.states(&root), [(1, "limited".to_owned())]);
+    let said =
+        run(&["resume", "1"], "run test -e first.txt\nwrite second.txt x\ncommit second\ndone\nexit 0")
+            .good()
+            .stdout;
+    assert!(said.contains("merged"), "{said}");
+    assert!(root.join("first.txt").exists() && root.join("second.txt").exists());
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+}
+
 #[test]
 fn a_run_as_json_is_one_object_a_line() {
     let world = World::new();
