@@ -57,9 +57,18 @@ pub(in crate::linux) struct Node {
 /// Folders without which no program runs.
 const NEEDED: &[&str] = &["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/dev"];
 
-/// Returns what every program needs and could not be seen if `path` were hidden.
-fn hides_system(path: &Path) -> Option<&'static str> {
-    NEEDED.iter().copied().find(|system| resolve(Path::new(system)).starts_with(path))
+/// Where [`NEEDED`] is. Looked at once: there are hundreds of rules.
+struct System(Vec<(&'static str, PathBuf)>);
+
+impl System {
+    fn find() -> Self {
+        Self(NEEDED.iter().map(|path| (*path, resolve(Path::new(path)))).collect())
+    }
+
+    /// Returns what every program needs and could not be seen if `path` were hidden.
+    fn hidden_by(&self, path: &Path) -> Option<&'static str> {
+        self.0.iter().find(|(_, real)| real.starts_with(path)).map(|(name, _)| *name)
+    }
 }
 
 /// The kind of file at a place.
@@ -98,7 +107,7 @@ impl Tree {
             refusals: Vec::new(),
             late: names::late(policy),
         };
-        let mut resolver = Resolver::default();
+        let (mut resolver, system) = (Resolver::default(), System::find());
         // Rules come sorted, each behind those around it.
         let mut around: Vec<&Rule> = Vec::new();
         for rule in &policy.rules {
@@ -108,16 +117,16 @@ impl Tree {
             let (real, found) = resolver.resolve(&rule.path);
             if rule.access == RuleAccess::Deny
                 && real != rule.path
-                && let Some(why) = not_worth_hiding(&rule.path, &real, writable)
+                && let Some(why) = not_worth_hiding(&system, &rule.path, &real, writable)
             {
                 tree.notes.push(format!("{} is not hidden: {why}", rule.path.display()));
                 continue;
             }
             if rule.access == RuleAccess::Deny
-                && let Some(system) = hides_system(&real)
+                && let Some(hidden) = system.hidden_by(&real)
             {
                 let (path, origin) = (rule.path.display(), &rule.origin);
-                tree.refusals.push(format!("the rule for {path} ({origin}) would hide {system}"));
+                tree.refusals.push(format!("the rule for {path} ({origin}) would hide {hidden}"));
             }
             if rule.access != RuleAccess::Deny && real != rule.path && leads_out(policy, &rule.path, &real) {
                 let path = rule.path.display();
@@ -276,11 +285,11 @@ fn without_dots(path: &Path) -> PathBuf {
 /// holds the link itself (a desktop folder that is the home folder).
 ///
 /// In a folder that commands write, one of them may have made the link, to hide from later commands what it leads to.
-fn not_worth_hiding(link: &Path, real: &Path, writable: bool) -> Option<&'static str> {
+fn not_worth_hiding(system: &System, link: &Path, real: &Path, writable: bool) -> Option<&'static str> {
     if writable {
         return Some("it is a link in a folder that a command writes");
     }
-    if hides_system(real).is_some() {
+    if system.hidden_by(real).is_some() {
         return Some("it is a link to a part of the system");
     }
     let found = fs::symlink_metadata(real).ok()?;

@@ -1,12 +1,12 @@
 //! The first sentence of a report: what a person wants to know of a policy.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 
 use watchfire_core::sandbox::{Network, RuleAccess, SandboxPolicy};
 
 use crate::linux::report::facts::listed;
+use crate::linux::report::listening;
 
 /// Describes a policy in one sentence. `apart` if other programs of the user are out of reach.
 pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
@@ -25,7 +25,7 @@ pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
         Network::Closed => "it can talk to nobody".to_owned(),
         network => {
             let mut talks = "it can talk to any host, to 169.254.169.254 in clouds".to_owned();
-            let ports = listening(&tables(), rustix::process::geteuid().as_raw());
+            let ports = listening::ports(rustix::process::geteuid().as_raw());
             let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
             if !ports.is_empty() {
                 let ports = listed(ports.into_iter());
@@ -55,37 +55,9 @@ fn writable(policy: &SandboxPolicy) -> Vec<&PathBuf> {
     all.iter().copied().filter(|path| !inside(path)).collect()
 }
 
-fn tables() -> String {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
-    format!("{}\n{}", read("/proc/net/tcp"), read("/proc/net/tcp6"))
-}
-
-/// Returns the ports on which programs of a user listen, from the kernel's tables.
-fn listening(tables: &str, user: u32) -> BTreeSet<u16> {
-    const LISTEN: &str = "0A";
-    let port = |line: &str| {
-        let mut fields = line.split_whitespace().skip(1);
-        let (address, state) = (fields.next()?, fields.nth(1)?);
-        let owner: u32 = fields.nth(3)?.parse().ok()?;
-        let (_, port) = address.rsplit_once(':').filter(|_| state == LISTEN && owner == user)?;
-        u16::from_str_radix(port, 16).ok()
-    };
-    tables.lines().filter_map(port).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ports_are_those_of_the_user_that_listen() {
-        let tables = "\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-   0: 0100007F:1538 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1\n\
-   1: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1\n\
-   2: 0100007F:9C40 0100007F:1538 01 00000000:00000000 00:00000000 00000000  1000        0 3 1\n";
-        assert_eq!(listening(tables, 1000), BTreeSet::from([5432]));
-    }
 
     #[test]
     fn one_sentence_says_what_matters() {
