@@ -77,7 +77,7 @@ fn a_terminal_is_asked_for_each_setting() {
         asked.keys.write_all(b"\r").unwrap();
     }
     asked.wait_for("Tasks at the same time");
-    asked.keys.write_all(b"2\r\r\r\r").unwrap();
+    asked.keys.write_all(b"2\r\r\r\r\r").unwrap();
     let (painted, code) = asked.end();
     assert_eq!(code, Some(0), "{painted}");
     let listed = world.run(&root, ["settings", "--list", "--json"]).good().json();

@@ -112,6 +112,8 @@ fn it_starts_with_a_chat() {
     let mut shown = Shown::start(&home, &root, &[], &[]);
     shown.wait("● Chat");
     shown.wait("No tasks yet. Press a to add one.");
+    // What is typed before the agent has its terminal goes nowhere.
+    shown.wait("size: ");
     shown.keys("\t");
     shown.keys("good morning\r");
     shown.wait("you said: good morning");
