@@ -34,6 +34,7 @@ fn main() {
         trial("a_task_gets_what_the_project_shares", no_sandbox(), a_task_gets_what_the_project_shares),
         trial("init_proposes_what_tasks_need", None, init_proposes_what_tasks_need),
         trial("tools_have_caches_at_their_first_use", no_sandbox(), tools_have_caches_at_their_first_use),
+        trial("tests_see_no_cache_of_an_agent", no_sandbox(), tests_see_no_cache_of_an_agent),
         trial("a_mode_writes_what_it_is_for", no_sandbox(), a_mode_writes_what_it_is_for),
         trial("setup_is_held_as_the_agent_is", no_sandbox(), setup_is_held_as_the_agent_is),
         trial("a_planted_link_opens_nothing", no_sandbox(), a_planted_link_opens_nothing),
@@ -474,6 +475,28 @@ fn tools_have_caches_at_their_first_use() {
     let layers = fs::read_dir(world.path("watchfire-home/state")).unwrap().flatten();
     let layers = layers.filter_map(|state| fs::read_dir(state.path().join("caches/layers")).ok()).flatten();
     assert_eq!(layers.count(), 0, "layers are left");
+}
+
+/// What one agent adds to a cache is there for the next. The commands of `verify` neither see it nor add to it, or an edited
+/// dependency would make its own test pass.
+fn tests_see_no_cache_of_an_agent() {
+    let keep =
+        "run mkdir -p ~/.npm/_cacache && echo a > ~/.npm/_cacache/a\nwrite 1.txt x\ncommit one\ndone\nexit 0";
+    let (world, root) = world(keep);
+    let on = Command::new("stat").args(["-f", "-c", "%T"]).arg(&world.home).output().unwrap();
+    if String::from_utf8_lossy(&on.stdout).contains("overlay") {
+        return println!("SKIPPED: no layers on a disk: not available here");
+    }
+    world.task(&root, "Next", "run test -e ~/.npm/_cacache/a && ! test -e ~/.npm/_cacache/v\nwrite 2.txt x\ncommit two\ndone\nexit 0");
+    let project = root.join(".watchfire/project.yaml");
+    let verify =
+        "verify: ['! test -e ~/.npm/_cacache/a', 'mkdir -p ~/.npm/_cacache && touch ~/.npm/_cacache/v']\n";
+    let text = fs::read_to_string(&project).unwrap().replace("verify: []\n", "");
+    fs::write(&project, format!("{text}{verify}")).unwrap();
+    world.run(&root, ["run", "1"]).good();
+    world.run(&root, ["run", "2"]).good();
+    assert_eq!(world.states(&root), [(1, "merged".to_owned()), (2, "merged".to_owned())]);
+    assert!(!world.home.join(".npm").exists());
 }
 
 /// Where a sandbox can show it, `.watchfire` is the session's own.

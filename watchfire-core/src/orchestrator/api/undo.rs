@@ -33,8 +33,8 @@ impl ProjectHandle {
     /// is verified, held and merged like any other; the history stays as it was. To bring the work back, undo that task.
     ///
     /// # Errors
-    /// `invalid_input` for a task that is not merged, or of which the target has nothing any more; as
-    /// [`Workspace::revert`](crate::workspace::Workspace::revert); those of the store.
+    /// `invalid_input` for a task that is not merged, or of which nothing is left in the target; the errors of
+    /// [`Workspace::revert`](crate::workspace::Workspace::revert), of [`merge`](Self::merge) and of the store.
     pub async fn undo(&self, task: TaskNumber, options: MergeOptions) -> Result<Undone> {
         let found = self.shared().store.get(task).await?.value;
         let infos = self.infos(vec![found.clone()]).await?;
@@ -53,52 +53,47 @@ impl ProjectHandle {
             None => effects::target(self.shared(), task).await?,
         };
         let commit = Commit::new(commit);
-        let by = self.shared().store.create(undoing(&found, &commit, &target), None).await?.value;
-        match self.take_back(&found, &by, commit, target, options).await {
-            Ok(undone) => Ok(undone),
+        let store = &self.shared().store;
+        let draft = store.create(undoing(&found, &commit, &target), None).await?.value;
+        let by = draft.task_number;
+        let files = match self.revert(&found, &draft, commit, &target).await {
+            Ok(files) => files,
             Err(error) => {
                 // Nothing was done under its number.
-                self.shared().store.delete(by.task_number).await?;
-                self.shared().store.purge(by.task_number).await?;
-                Err(error)
+                store.delete(by).await?;
+                store.purge(by).await?;
+                return Err(error);
             }
+        };
+        if !files.is_empty() {
+            let names: String = files.iter().map(|file| format!("- {file}\n")).collect();
+            let prompt = format!("{}\nLater work has changed the same places of:\n{names}", draft.prompt);
+            store.update(by, TaskPatch::new().with_prompt(prompt), None, None).await?;
+            self.shared().store_changed(None);
+            return Ok(Undone::Conflicts { by, files });
         }
+        // From here on there is work, and whatever keeps it from its merge, its task stays.
+        let done = TaskPatch::new().with_status(TaskStatus::Done).with_success(true);
+        store.update(by, done, None, None).await?;
+        let state = self.merge_with(by, options.with_into(Some(target))).await?;
+        Ok(Undone::Merged { by, state })
     }
 
-    async fn take_back(
-        &self,
-        task: &Task,
-        by: &Task,
-        commit: Commit,
-        target: String,
-        options: MergeOptions,
-    ) -> Result<Undone> {
-        let (number, of) = (by.task_number, task.task_number);
-        let short = commit.short();
-        let message = format!("{}\n\nTakes back {short}, the merge of watchfire/{of}.\n", by.title);
-        let (key, merged) = (WorkspaceKey::new(number), WorkspaceKey::new(of));
-        let request = RevertRequest::new(key, merged, commit.clone(), &target, message);
+    /// Puts the work on the branch of the task `by`. Returns the files that later work keeps from it, if there are any.
+    async fn revert(&self, task: &Task, by: &Task, commit: Commit, target: &str) -> Result<Vec<RepoPath>> {
+        let of = task.task_number;
+        let message =
+            format!("{}\n\nTakes back {}, the merge of watchfire/{of}.\n", by.title, commit.short());
+        let (key, merged) = (WorkspaceKey::new(by.task_number), WorkspaceKey::new(of));
+        let request = RevertRequest::new(key, merged, commit, target, message);
         match self.shared().workspace.revert(&request).await? {
-            Reverted::Done(_) => {}
+            Reverted::Done(_) => Ok(Vec::new()),
+            Reverted::Conflicts(files) => Ok(files),
             Reverted::Nothing => {
                 let error = Error::new(ErrorKind::InvalidInput, "the branch has nothing of it any more");
-                return Err(error.with("task", of).with("branch", target));
-            }
-            Reverted::Conflicts(files) => {
-                let names: Vec<_> = files.iter().map(|file| format!("- {file}\n")).collect();
-                let prompt =
-                    format!("{}\nLater work has changed the same places of:\n{}", by.prompt, names.concat());
-                self.shared().store.update(number, TaskPatch::new().with_prompt(prompt), None, None).await?;
-                self.shared().store_changed(None);
-                return Ok(Undone::Conflicts { by: number, files });
+                Err(error.with("task", of).with("branch", target))
             }
         }
-        let done = TaskPatch::new().with_status(TaskStatus::Done).with_success(true);
-        self.shared().store.update(number, done, None, None).await?;
-        let options = options.with_into(Some(target));
-        // Whatever keeps it from its merge, the work is there, and its task says so.
-        let state = self.merge_with(number, options).await?;
-        Ok(Undone::Merged { by: number, state })
     }
 }
 

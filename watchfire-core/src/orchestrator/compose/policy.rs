@@ -100,8 +100,7 @@ impl PolicyParts<'_> {
             let all = rules.chain(base.binds.iter_mut().map(|bind| &mut bind.access));
             all.for_each(|access| *access = (*access).min(RuleAccess::Read));
         }
-        // Tests of the project must not see what an agent left in a cache.
-        let kept = base.kept.take().filter(|_| self.directory.is_some() && self.scope != Scope::Nothing);
+        let kept = base.kept.take().filter(|_| self.scope != Scope::Nothing);
         let mut policy = base
             .to_builder()
             .keep(kept)

@@ -112,7 +112,7 @@ impl Setting {
         let Self { shared, project, settings, options, place, directory } = self;
         let inner = &shared.inner;
         let tightened = settings.sandbox.tightened_by(&project.sandbox_rules);
-        let policy = PolicyParts {
+        let mut policy = PolicyParts {
             sandboxes: &inner.sandboxes,
             enforcement: options.enforcement,
             scope: Scope::Workspace,
@@ -131,6 +131,8 @@ impl Setting {
             helper: inner.helper.path(),
         }
         .compose()?;
+        // An edited dependency in a cache would make its own test pass.
+        policy.kept = None;
         let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
         // No agent runs here, so no backend adds or removes variables.
         let variables = environment(
