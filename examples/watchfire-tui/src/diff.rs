@@ -18,7 +18,7 @@ pub struct Side {
 pub enum Row {
     /// A line over the whole width, by its index.
     Whole(usize),
-    /// What was there before, and what is there now.
+    /// The old line and the new one, side by side.
     Sides(Option<Side>, Option<Side>),
 }
 

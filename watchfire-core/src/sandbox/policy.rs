@@ -142,8 +142,8 @@ impl Bind {
 
 /// Caches whose new entries outlive the command. Whatever else it writes to a replaced folder is gone at its end.
 ///
-/// What is there already never changes: not the real cache, which wins over an entry of the same name, and not what an
-/// earlier command kept.
+/// Neither the real cache nor what an earlier command kept ever changes. Where both have an entry of one name, the real one
+/// shows.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// The folder for what is kept. It is created if only it is missing. Commands with the same one trust each other.

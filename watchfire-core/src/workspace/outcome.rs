@@ -241,7 +241,7 @@ impl Candidate {
 pub enum Reverted {
     /// The commit is on the branch of its key.
     Done(Commit),
-    /// The target has nothing of it any more.
+    /// Nothing of it is left in the target.
     Nothing,
     /// Later work has changed the same places of these files.
     Conflicts(Vec<RepoPath>),

@@ -19,7 +19,7 @@ const TRIES: usize = 8;
 pub(super) struct Area {
     path: PathBuf,
     lock: Option<(PathBuf, FileLock)>,
-    /// What outlives it.
+    /// The caches whose new entries are kept.
     left: Option<Left>,
 }
 

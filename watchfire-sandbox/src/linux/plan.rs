@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use watchfire_core::process::CommandSpec;
-use watchfire_core::sandbox::{Access, Network, SandboxPolicy, Tmp};
+use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
 
 use crate::linux::config::{Config, Limits, Mounts, RawPath, View};
 use crate::linux::kept::Generation;
@@ -46,10 +46,7 @@ impl Plan {
             true => {
                 let mut mounts = places(&tree);
                 mounts.files = own_files(policy);
-                if let (Some(seen), Some(kept)) = (seen, &policy.kept) {
-                    let open = |place: &&PathBuf| policy.allows(place, Access::Read);
-                    seen.show(kept.places.iter().filter(open), &mut mounts);
-                }
+                seen.iter().for_each(|seen| seen.show(&mut mounts));
                 let rules = rules_over(&mounts);
                 (Some(mounts), Enumerated { rules, ..Enumerated::default() })
             }

@@ -21,7 +21,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::linux::area::Area;
 use crate::linux::config::{Place, Status, View};
 use crate::linux::inside::helper;
-use crate::linux::kept::{Generation, Left};
+use crate::linux::kept::{self, Generation, Left};
 use crate::linux::look::listings::Listings;
 use crate::linux::memory::Memory;
 use crate::linux::others::birdcage;
@@ -239,8 +239,8 @@ impl Sandbox for LinuxSandbox {
         let program = resolve_program(command.program())?;
         // The program was looked up in our PATH; the helper must not look again in the command's.
         let mut command = command.with_program(program);
-        let kept = policy.kept.as_ref().filter(|_| self.means == Means::Own);
-        let seen = kept.and_then(Generation::newest);
+        let kept = if self.means == Means::Own { kept::of(policy) } else { None };
+        let seen = kept.as_ref().and_then(Generation::newest);
         let (mut plan, _) = self.plan(policy, Some(&command), seen.as_ref())?;
         let mut folder = None;
         if policy.tmp == Tmp::Private {
@@ -295,7 +295,7 @@ impl Sandbox for LinuxSandbox {
             .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
         let mut area = None;
         if let Some(mounts) = plan.config.mounts.as_mut().filter(|mounts| mounts.need_layers()) {
-            let left = kept.map(|kept| Left::new(kept, mounts, seen));
+            let left = kept.as_ref().map(|kept| Left::new(kept, mounts, seen));
             let made = Area::new(policy.layers.as_deref(), left)?;
             mounts.layers = Some(made.path().into());
             area = Some(made);

@@ -96,6 +96,8 @@ impl World {
         inputs.home = Some(self.home.clone());
         inputs.watchfire_home = Some(self.home.join(".watchfire"));
         inputs.project_root = Some(self.project.clone());
+        // As for sessions: what they write lies on the disk, and new entries of caches are kept.
+        inputs.own_caches = Some(self.home.join(".watchfire/state/caches"));
         let git = self.project.join(".git");
         let mut policy = base_policy(&inputs)?.network(network).write(&self.worktree, "the workspace");
         for part in ["worktrees/0001", "objects", "refs/heads/watchfire", "logs/refs/heads/watchfire"] {

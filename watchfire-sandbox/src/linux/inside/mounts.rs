@@ -274,7 +274,7 @@ struct ViewSoFar {
     fresh: BTreeSet<PathBuf>,
     /// Places that show a folder from outside. No mount point may be created in them, but for layers.
     bound: BTreeSet<PathBuf>,
-    /// Those of them in which a mount point changes nothing outside.
+    /// Layers. A mount point in one changes nothing outside.
     layers: BTreeSet<PathBuf>,
     /// Places that become read-only in the end.
     closing: Vec<(PathBuf, OwnedFd)>,

@@ -7,16 +7,15 @@ use std::path::{Component, Path};
 
 use watchfire_core::files::remove_tree;
 
+use crate::linux::kept::merge::ENTRY;
+
 /// Maximum depth of folders. Whatever is deeper goes.
 const DEPTH: usize = 64;
-
-/// Size that an entry counts at least, so that many empty ones have a bound too.
-const ENTRY: u64 = 4096;
 
 /// Leaves of `folder`, which shows at `place`, only files and folders of ours, and links that stay inside. No mark of an
 /// overlay stays, because it would mean something below another one. Returns the size of what is left.
 ///
-/// The command has ended, so nobody exchanges anything during the walk.
+/// The command has ended, so nothing changes during the walk.
 pub(super) fn clean(folder: &Path, place: &Path) -> io::Result<u64> {
     Walk { place, owner: rustix::process::geteuid().as_raw() }.folder(folder, place, 0)
 }

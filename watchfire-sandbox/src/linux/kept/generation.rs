@@ -10,7 +10,6 @@ use watchfire_core::sandbox::{Kept, Lasting};
 
 use crate::linux::config::{Mounts, Place, RawPath, View};
 use crate::linux::kept::left::settle;
-use crate::resolve::resolve;
 
 /// Maximum time that a start waits for what just ended to be merged. After it, the caches are cold.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -22,6 +21,8 @@ const CHANGE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(in crate::linux) struct Generation {
     folder: PathBuf,
+    /// The caches in which it shows.
+    places: Vec<PathBuf>,
     lock: FileLock,
 }
 
@@ -38,7 +39,7 @@ impl Generation {
             match FileLock::try_share(&lock_of(&folder)) {
                 // Removed by now, because another came after it.
                 Ok(Some(_)) if !files_of(&folder).is_dir() => return None,
-                Ok(Some(lock)) => return Some(Self { folder, lock }),
+                Ok(Some(lock)) => return Some(Self { folder, places: kept.places.clone(), lock }),
                 Ok(None) if begin.elapsed() < CHANGE => std::thread::sleep(Duration::from_millis(5)),
                 Ok(None) | Err(_) => return None,
             }
@@ -46,25 +47,22 @@ impl Generation {
     }
 
     /// Shows it in the caches, below what is really there.
-    pub(in crate::linux) fn show<'a>(
-        &self,
-        places: impl IntoIterator<Item = &'a PathBuf>,
-        mounts: &mut Mounts,
-    ) {
-        for path in places.into_iter().map(|place| resolve(place)) {
-            let own = mirrored(&files_of(&self.folder), &path);
+    pub(in crate::linux) fn show(&self, mounts: &mut Mounts) {
+        for path in &self.places {
+            let own = mirrored(&files_of(&self.folder), path);
             if !own.is_dir() {
                 continue;
             }
             let own = RawPath::from(own.as_path());
-            if let Some(place) = mounts.places.iter_mut().find(|place| place.path.as_path() == path) {
+            if let Some(place) = mounts.places.iter_mut().find(|place| place.path.as_path() == path.as_path())
+            {
                 if place.view == View::Layer {
                     place.beneath = Some(own);
                 }
                 continue;
             }
             let is_there = path.symlink_metadata().is_ok();
-            let around = mounts.view_of(&path);
+            let around = mounts.view_of(path);
             if around == View::Layer || (around == View::Own && !is_there) {
                 let (source, beneath) = if is_there { (None, Some(own)) } else { (Some(own), None) };
                 let place = Place { path: RawPath::from(path.as_path()), source, beneath, view: View::Layer };

@@ -14,7 +14,6 @@ use crate::linux::config::{Mounts, View};
 use crate::linux::kept::clean::clean;
 use crate::linux::kept::generation::{Generation, files_of, lock_of, mirrored, numbered};
 use crate::linux::kept::merge::{link_tree, merge, size};
-use crate::resolve::resolve;
 
 /// Maximum time that the end of a command waits for other ends. What is not merged then is merged by the next start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,19 +33,16 @@ pub(in crate::linux) struct Left {
 impl Left {
     /// `seen` is the generation that the command sees.
     pub(in crate::linux) fn new(kept: &Kept, mounts: &Mounts, seen: Option<Generation>) -> Self {
-        let source = |place: &PathBuf| {
-            let path = resolve(place);
-            let own = |it: &&(usize, &crate::linux::config::Place)| path.starts_with(it.1.path.as_path());
-            // What is deeper comes later.
-            let places: Vec<_> = mounts.places.iter().enumerate().collect();
-            let (index, around) = places.iter().rev().find(own)?;
+        let source = |path: &PathBuf| {
+            let (number, around) = mounts.around(path)?;
             let rest = path.strip_prefix(around.path.as_path()).ok()?;
             let folder = match around.view {
-                View::Own => PathBuf::from(index.to_string()),
-                View::Layer => Path::new(&index.to_string()).join("upper"),
+                View::Own => PathBuf::from(number.to_string()),
+                View::Layer => Path::new(&number.to_string()).join("upper"),
                 _ => return None,
             };
-            Some((if rest == Path::new("") { folder } else { folder.join(rest) }, path))
+            // Without a slash at its end where nothing is left of the path.
+            Some((folder.join(rest).components().collect(), path.clone()))
         };
         Self { kept: kept.clone(), sources: kept.places.iter().filter_map(source).collect(), seen }
     }
@@ -110,8 +106,8 @@ fn unlinked(folder: &Path, rest: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Merges what commands have left, and removes generations that nobody sees any more. Does nothing if another one still does
-/// after `patience`.
+/// Merges what commands have left, and removes generations that no command sees any more. If another process is at it and
+/// does not finish within `patience`, nothing is done.
 pub(super) fn settle(kept: &Kept, patience: Duration) {
     let (waiting, has_old) = look(&kept.folder);
     if waiting.is_empty() && !has_old {
@@ -254,7 +250,7 @@ mod tests {
             let path = RawPath::from(self.cache());
             let place = Place { path, source: None, beneath: None, view: View::Layer };
             let mut mounts = Mounts { places: vec![place], ..Mounts::default() };
-            generation.show(&self.kept.places, &mut mounts);
+            generation.show(&mut mounts);
             fs::read_to_string(mounts.places[0].beneath.as_ref()?.as_path().join(name)).ok()
         }
 

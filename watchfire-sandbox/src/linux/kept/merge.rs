@@ -47,19 +47,18 @@ pub(super) fn link_tree(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the size of a folder, in bytes. Each entry counts at least the size of a block.
+/// Size that an entry counts at least, so that many empty ones have a bound too.
+pub(super) const ENTRY: u64 = 4096;
+
+/// Returns the size of a folder, in bytes.
 pub(super) fn size(folder: &Path) -> io::Result<u64> {
-    let mut size = 0;
+    let mut size = ENTRY;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let found = entry.metadata()?;
-        size += if found.is_dir() { size_of_folder(&entry.path())? } else { found.len().max(4096) };
+        size += if found.is_dir() { self::size(&entry.path())? } else { found.len().max(ENTRY) };
     }
     Ok(size)
-}
-
-fn size_of_folder(path: &Path) -> io::Result<u64> {
-    Ok(4096 + size(path)?)
 }
 
 #[cfg(test)]

@@ -10,5 +10,23 @@ mod generation;
 mod left;
 mod merge;
 
+use watchfire_core::sandbox::{Kept, RuleAccess, SandboxPolicy};
+
+use crate::resolve::Resolver;
+
 pub(super) use generation::Generation;
 pub(super) use left::Left;
+
+/// Returns what a policy keeps, with the real paths of the caches that it opens.
+pub(super) fn of(policy: &SandboxPolicy) -> Option<Kept> {
+    let mut kept = policy.kept.clone()?;
+    let mut resolver = Resolver::default();
+    kept.places.retain(|place| {
+        let rule = policy.rules.binary_search_by(|rule| rule.path.cmp(place)).ok();
+        rule.and_then(|at| policy.rules.get(at)).is_some_and(|rule| rule.access != RuleAccess::Deny)
+    });
+    for place in &mut kept.places {
+        *place = resolver.resolve(place).0;
+    }
+    Some(kept)
+}

@@ -91,10 +91,15 @@ impl Mounts {
         self.places.iter().any(|place| matches!(place.view, View::Own | View::Layer))
     }
 
+    /// Returns the place in which a path is, with its number.
+    pub(in crate::linux) fn around(&self, path: &Path) -> Option<(usize, &Place)> {
+        // What is deeper comes later.
+        let number = self.places.iter().rposition(|place| path.starts_with(place.path.as_path()))?;
+        Some((number, self.places.get(number)?))
+    }
+
     /// Returns the look of a path.
     pub(in crate::linux) fn view_of(&self, path: &Path) -> View {
-        // What is deeper comes later.
-        let around = self.places.iter().rev().find(|place| path.starts_with(place.path.as_path()));
-        around.map_or(View::ReadOnly, |place| place.view)
+        self.around(path).map_or(View::ReadOnly, |(_, place)| place.view)
     }
 }

@@ -6,7 +6,6 @@ pub(super) mod advice;
 mod birdcage;
 pub(super) mod facts;
 mod landlock_alone;
-mod listening;
 mod namespaces;
 mod remarks;
 pub(super) mod summary;

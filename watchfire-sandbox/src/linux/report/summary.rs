@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use watchfire_core::sandbox::{Network, RuleAccess, SandboxPolicy};
 
+use crate::linux::look::listening;
 use crate::linux::report::facts::listed;
-use crate::linux::report::listening;
 
 /// Describes a policy in one sentence. `apart` if other programs of the user are out of reach.
 pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {

@@ -10,7 +10,7 @@ use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 
 /// Returns the ports on which programs of a user listen, by TCP.
-pub(super) fn ports(user: u32) -> BTreeSet<u16> {
+pub(in crate::linux) fn ports(user: u32) -> BTreeSet<u16> {
     let asked = [libc::AF_INET, libc::AF_INET6].map(|family| ask(family, user));
     match asked {
         [Some(four), Some(six)] => &four | &six,
@@ -120,7 +120,10 @@ mod tests {
             assert!(asked.contains(&address.port()) && told.contains(&address.port()), "{asked:?} {told:?}");
         }
         assert!(!asked.contains(&connected.local_addr().unwrap().port()));
-        assert!(ask(libc::AF_INET, user).is_some() || !told.is_empty());
         assert!(!ports(user + 1).contains(&own[0].port()));
+        let Some(asked) = ask(libc::AF_INET, user) else {
+            return println!("SKIPPED: the kernel tells nobody of its sockets: not available here");
+        };
+        assert!(asked.contains(&own[0].port()), "{asked:?}");
     }
 }
