@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agent, attach, branches, chat, completions, costs, daemon, definition, diff, doctor, generate, init,
-    logs, manual, observe, prompts, run, sandbox, settings, task, tui, undo,
+    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, init, logs, observe,
+    program, prompts, run, sandbox, settings, task, tui,
 };
 use crate::demo;
 
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Run a task again, and tell its agent what is wrong or missing
     SendBack(run::SendBackArgs),
     /// Take back what a task has merged
-    Undo(undo::UndoArgs),
+    Undo(branches::UndoArgs),
     /// Answer the agent of a task, and go on with it; or a question between agents
     Answer(task::AnswerArgs),
     /// Go on with a task that waits for you, once its limit is over or its obstacle is gone
@@ -115,9 +115,9 @@ pub(crate) enum Command {
     /// Report what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
     /// Print the script with which a shell completes commands, tasks and agents
-    Completions(completions::CompletionsArgs),
+    Completions(program::CompletionsArgs),
     /// Write manual pages
-    Manual(manual::ManualArgs),
+    Manual(program::ManualArgs),
     /// Print the version
     #[command(visible_alias = "v")]
     Version,

@@ -95,24 +95,29 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('D') => return show_right(model, RightTab::Diff),
         KeyCode::Char('X') if model.is_busy() => model.overlay = Some(Overlay::Confirm(Confirm::Stop)),
         KeyCode::Char('X') => flash(model, "nothing runs", false),
-        code if !model.marked.is_empty() && is_of_several(code) => return of_marked(model, code),
+        KeyCode::Char('s' | 'r' | 't' | 'd' | 'm' | 'x') | KeyCode::Delete => return of_chosen(model, code),
         code => return of_task(model, code),
     }
     Vec::new()
 }
 
-/// Returns true for a key that several tasks can take at once.
-fn is_of_several(code: KeyCode) -> bool {
-    matches!(code, KeyCode::Char('s' | 'r' | 't' | 'd' | 'm' | 'x') | KeyCode::Delete)
-}
-
-/// Keys that are about all marked tasks, in their order. The marks are gone then.
-fn of_marked(model: &mut Model, code: KeyCode) -> Vec<Command> {
-    let in_order = model.tasks.iter().filter(|task| model.marked.contains(&task.task_number));
-    let marked: Vec<_> = in_order.map(|task| (task.task_number, task.status.clone())).collect();
-    let numbers: Vec<_> = marked.iter().map(|(number, _)| *number).collect();
-    if code == KeyCode::Char('s') && marked.iter().any(|(_, status)| status == "done") {
-        flash(model, "one of them is done; r makes it ready again", true);
+/// Keys that are about all marked tasks, in their order, or about the selected one. The marks are gone then.
+fn of_chosen(model: &mut Model, code: KeyCode) -> Vec<Command> {
+    let is_chosen = |task: &&proto::Task| match model.marked.is_empty() {
+        true => task.task_number == model.selected,
+        false => model.marked.contains(&task.task_number),
+    };
+    let chosen: Vec<_> = model.tasks.iter().filter(is_chosen).collect();
+    let numbers: Vec<_> = chosen.iter().map(|task| task.task_number).collect();
+    if code == KeyCode::Char('s') && chosen.iter().any(|task| task.status == "done") {
+        let words = match numbers.len() {
+            1 => "the task is done; r makes it ready again",
+            _ => "one of them is done; r makes it ready again",
+        };
+        flash(model, words, true);
+        return Vec::new();
+    }
+    if numbers.is_empty() {
         return Vec::new();
     }
     model.marked.clear();
@@ -147,15 +152,6 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             model.overlay = Some(Overlay::Info(number, 0));
             Vec::new()
         }
-        KeyCode::Char('s') if task.status == "done" => {
-            flash(model, "the task is done; r makes it ready again", true);
-            Vec::new()
-        }
-        KeyCode::Char('s') => vec![Command::StartAgent { mode: "task", tasks: vec![number] }],
-        KeyCode::Char('r') => vec![status(model, number, "ready")],
-        KeyCode::Char('t') => vec![status(model, number, "draft")],
-        KeyCode::Char('d') => vec![status(model, number, "done")],
-        KeyCode::Char('m') => vec![Command::MergeBranch(number)],
         KeyCode::Char('B') if task.status == "done" => {
             model.overlay = Some(say(Words::SendBack, number));
             Vec::new()
@@ -170,10 +166,6 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
         }
         KeyCode::Char('U') => {
             flash(model, "only what was merged can be undone", true);
-            Vec::new()
-        }
-        KeyCode::Char('x') | KeyCode::Delete => {
-            model.overlay = Some(Overlay::Confirm(Confirm::Delete(vec![number])));
             Vec::new()
         }
         KeyCode::Char('J') => tasks::moved(model, 1).map(Command::ReorderTasks).into_iter().collect(),

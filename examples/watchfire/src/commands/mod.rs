@@ -5,7 +5,6 @@ pub(crate) mod attach;
 pub(crate) mod backup;
 pub(crate) mod branches;
 pub(crate) mod chat;
-pub(crate) mod completions;
 pub(crate) mod costs;
 pub(crate) mod daemon;
 pub(crate) mod definition;
@@ -16,16 +15,14 @@ pub(crate) mod init;
 mod install;
 mod keys;
 pub(crate) mod logs;
-pub(crate) mod manual;
 pub(crate) mod observe;
+pub(crate) mod program;
 pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod tui;
-pub(crate) mod undo;
-mod version;
 mod waiting;
 
 use crate::args::{Cli, Command};
@@ -51,7 +48,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Generate(args) => generate::run(context, args).await,
         Command::Chat(args) => chat::run(context, args).await,
         Command::SendBack(args) => run::send_back(context, args).await,
-        Command::Undo(args) => undo::run(context, args).await,
+        Command::Undo(args) => branches::undo(context, args).await,
         Command::Answer(args) => task::answer(context, args).await,
         Command::Resume(args) => task::resume(context, args).await,
         Command::Sessions(args) => observe::sessions(context, args).await,
@@ -75,8 +72,8 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Diff(args) => diff::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Sandbox(command) => sandbox::run(context, command).await,
-        Command::Completions(args) => completions::run(context, &args),
-        Command::Manual(args) => manual::run(context, &args),
-        Command::Version => Ok(version::run(context)),
+        Command::Completions(args) => program::completions(context, &args),
+        Command::Manual(args) => program::manual(context, &args),
+        Command::Version => Ok(program::version(context)),
     }
 }

@@ -38,7 +38,11 @@ impl Scope {
     /// Returns true if it includes `task`.
     #[must_use]
     pub fn covers(&self, task: TaskNumber) -> bool {
-        self.is_general() || self.named().any(|named| named == task)
+        match self {
+            Self::All | Self::Wildfire => true,
+            Self::Task(only) => *only == task,
+            Self::Tasks(tasks) => tasks.contains(&task),
+        }
     }
 
     /// Returns the tasks that it names.

@@ -6,12 +6,11 @@ use watchfire_core::model::TaskNumber;
 use watchfire_core::workspace::{BranchStatus, Workspace as _};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use super::{DeleteArgs, MergeArgs, RestoreArgs};
+use super::{DeleteArgs, MergeArgs, RestoreArgs, find};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
-use crate::interrupts::Interrupts;
 use crate::text;
-use crate::worker::{Worker, wire};
+use crate::worker::wire;
 
 /// Result for one branch.
 struct Outcome {
@@ -82,12 +81,6 @@ pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit
         format!("{} is at {}\n", args.branch, restored.commit.short())
     });
     Ok(Exit::Good)
-}
-
-/// Returns the program that has the project. No other program changes its branches meanwhile.
-async fn find(context: &Context) -> Result<Option<Worker>> {
-    let interrupts = Interrupts::listen()?;
-    Worker::find(context.project().await?, false, &interrupts).await
 }
 
 impl Outcome {

@@ -2,12 +2,17 @@
 
 mod change;
 mod list;
+mod undo;
 
 use clap::{Args, Subcommand};
 use watchfire_core::model::TaskNumber;
 
 use crate::context::Context;
 use crate::failure::{Exit, Result};
+use crate::interrupts::Interrupts;
+use crate::worker::Worker;
+pub(crate) use undo::UndoArgs;
+pub(in crate::commands) use undo::run as undo;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -95,4 +100,10 @@ pub(crate) async fn run(context: &Context, args: BranchesArgs) -> Result<Exit> {
         Some(BranchesCommand::Prune) => change::prune(context).await,
         Some(BranchesCommand::Restore(args)) => change::restore(context, args).await,
     }
+}
+
+/// Returns the program that has the project. No other program changes its branches meanwhile.
+async fn find(context: &Context) -> Result<Option<Worker>> {
+    let interrupts = Interrupts::listen()?;
+    Worker::find(context.project().await?, false, &interrupts).await
 }

@@ -130,19 +130,14 @@ pub(crate) enum Target {
     All,
     Task(TaskNumber),
     Tasks(BTreeSet<TaskNumber>),
-    /// The ready tasks that have one of these labels at the start.
-    Labels(Vec<String>),
     Wildfire,
 }
 
 impl Target {
     /// Returns `None` if nothing is named.
-    fn of(args: &RunArgs) -> Option<Self> {
-        if !args.labels.is_empty() {
-            return Some(Self::Labels(args.labels.clone()));
-        }
+    fn of(named: &[Named]) -> Option<Self> {
         let mut tasks = BTreeSet::new();
-        for named in &args.targets {
+        for named in named {
             match named {
                 // They are among all.
                 Named::All => return Some(Self::All),
@@ -152,9 +147,8 @@ impl Target {
         if tasks.len() < 2 { tasks.pop_first().map(Self::Task) } else { Some(Self::Tasks(tasks)) }
     }
 
-    /// Replaces labels by the tasks that have them.
-    async fn resolved(self, place: &OpenProject) -> Result<Self> {
-        let Self::Labels(labels) = self else { return Ok(self) };
+    /// Returns the ready tasks that have one of these labels now.
+    async fn labelled(place: &OpenProject, labels: &[String]) -> Result<Self> {
         let mut query = TaskQuery::new();
         query.status = Some(TaskStatus::Ready);
         let ready = place.store.list(&query).await?.tasks;
@@ -173,7 +167,11 @@ impl Target {
 }
 
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
-    match Target::of(&args) {
+    if !args.labels.is_empty() {
+        let target = Target::labelled(&context.project().await?, &args.labels).await?;
+        return tasks(context, target, args.options).await;
+    }
+    match Target::of(&args.targets) {
         Some(target) => tasks(context, target, args.options).await,
         None if terminal::is_interactive() && !context.out.json => {
             chat::run(context, ChatArgs::in_root(args.options.session, args.options.embedded)).await
@@ -261,7 +259,6 @@ impl Wanted {
             Target::All => Scope::All,
             Target::Task(number) => Scope::Task(*number),
             Target::Tasks(numbers) => Scope::Tasks(numbers.clone()),
-            Target::Labels(_) => Scope::Tasks(BTreeSet::new()),
             Target::Wildfire => Scope::Wildfire,
         }
     }
@@ -295,8 +292,7 @@ impl Wanted {
 async fn carry_out(context: &Context, wanted: Wanted, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
     let waits = wanted.waits && terminal::is_interactive() && !context.out.json;
     let place = context.project().await?;
-    let target = wanted.target.resolved(&place).await?;
-    let wanted = Wanted { waits, target, ..wanted };
+    let wanted = Wanted { waits, ..wanted };
     // Before an agent starts: from here on the first signal asks for an orderly end.
     let interrupts = Interrupts::listen()?;
     let Some(ended) = execute(context.out, place, &wanted, word, &interrupts).await? else {

@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArgs {
     shell: String,
 }
 
-pub(super) fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit> {
+pub(in crate::commands) fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit> {
     let script = complete::script(&args.shell)?;
     context.out.raw(&String::from_utf8_lossy(&script));
     Ok(Exit::Good)

@@ -5,11 +5,11 @@ use serde_json::json;
 use watchfire_client::work_proto::UndoTaskRequest;
 use watchfire_core::model::TaskNumber;
 
+use super::find;
 use crate::context::Context;
 use crate::failure::{Exit, Result};
-use crate::interrupts::Interrupts;
 use crate::text;
-use crate::worker::{Worker, wire};
+use crate::worker::wire;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -30,11 +30,8 @@ pub(crate) struct UndoArgs {
     into: Option<String>,
 }
 
-pub(crate) async fn run(context: &Context, args: UndoArgs) -> Result<Exit> {
-    let interrupts = Interrupts::listen()?;
-    let Some(worker) = Worker::find(context.project().await?, false, &interrupts).await? else {
-        return Ok(Exit::Interrupted);
-    };
+pub(in crate::commands) async fn run(context: &Context, args: UndoArgs) -> Result<Exit> {
+    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     let (task_number, into) = (wire(args.number), args.into.unwrap_or_default());
     let undone = worker.undo(UndoTaskRequest { project_id: String::new(), task_number, into }).await;
     // The error is returned after the end, which must come in any case.

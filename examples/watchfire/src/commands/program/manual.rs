@@ -21,7 +21,7 @@ pub(crate) struct ManualArgs {
     folder: PathBuf,
 }
 
-pub(super) fn run(context: &Context, args: &ManualArgs) -> Result<Exit> {
+pub(in crate::commands) fn run(context: &Context, args: &ManualArgs) -> Result<Exit> {
     let written = std::fs::create_dir_all(&args.folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.folder));
     written.map_err(|e| Error::io("writing manual pages", e).with_path(&args.folder))?;
