@@ -29,11 +29,16 @@ pub(crate) fn revert(project: &Project, request: &RevertRequest) -> Result<Rever
     }
     let (target, at) = open::target(project, &repo, Some(&request.target))?;
     let merged = oid(&request.commit)?;
-    let is_there = repo.odb().during("opening the repository")?.exists(merged);
-    let Some(at) = at.filter(|at| is_there && reach::contains(&repo, *at, merged).unwrap_or(false)) else {
+    let absent = || {
         let error = Error::new(ErrorKind::NotFound, "the branch does not contain the merge");
-        return Err(error.with("branch", target).with("commit", request.commit.short()));
+        error.with("branch", &target).with("commit", request.commit.short())
     };
+    let at = at.ok_or_else(absent)?;
+    let is_there = repo.odb().during("opening the repository")?.exists(merged);
+    // git's walk fails for a commit that is not there.
+    if !is_there || !reach::contains(&repo, at, merged)? {
+        return Err(absent());
+    }
     let before = before(project, &repo, request, merged)?;
     let tree = |commit| -> Result<Oid> {
         tree::of_commit(&repo, commit)?.map_or_else(|| tree_edit::empty(&repo), Ok)

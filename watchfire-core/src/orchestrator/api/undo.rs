@@ -56,8 +56,8 @@ impl ProjectHandle {
         let store = &self.shared().store;
         let draft = store.create(undoing(&found, &commit, &target), None).await?.value;
         let by = draft.task_number;
-        let files = match self.revert(&found, &draft, commit, &target).await {
-            Ok(files) => files,
+        let in_the_way = match self.revert(&found, &draft, commit, &target).await {
+            Ok(in_the_way) => in_the_way,
             Err(error) => {
                 // Nothing was done under its number.
                 store.delete(by).await?;
@@ -65,7 +65,7 @@ impl ProjectHandle {
                 return Err(error);
             }
         };
-        if !files.is_empty() {
+        if let Some(files) = in_the_way {
             let names: String = files.iter().map(|file| format!("- {file}\n")).collect();
             let prompt = format!("{}\nLater work has changed the same places of:\n{names}", draft.prompt);
             store.update(by, TaskPatch::new().with_prompt(prompt), None, None).await?;
@@ -79,16 +79,22 @@ impl ProjectHandle {
         Ok(Undone::Merged { by, state })
     }
 
-    /// Puts the work on the branch of the task `by`. Returns the files that later work keeps from it, if there are any.
-    async fn revert(&self, task: &Task, by: &Task, commit: Commit, target: &str) -> Result<Vec<RepoPath>> {
+    /// Puts the work on the branch of the task `by`, or returns the files in which later work is in its way.
+    async fn revert(
+        &self,
+        task: &Task,
+        by: &Task,
+        commit: Commit,
+        target: &str,
+    ) -> Result<Option<Vec<RepoPath>>> {
         let of = task.task_number;
         let message =
             format!("{}\n\nTakes back {}, the merge of watchfire/{of}.\n", by.title, commit.short());
         let (key, merged) = (WorkspaceKey::new(by.task_number), WorkspaceKey::new(of));
         let request = RevertRequest::new(key, merged, commit, target, message);
         match self.shared().workspace.revert(&request).await? {
-            Reverted::Done(_) => Ok(Vec::new()),
-            Reverted::Conflicts(files) => Ok(files),
+            Reverted::Done(_) => Ok(None),
+            Reverted::Conflicts(files) => Ok(Some(files)),
             Reverted::Nothing => {
                 let error = Error::new(ErrorKind::InvalidInput, "the branch has nothing of it any more");
                 Err(error.with("task", of).with("branch", target))

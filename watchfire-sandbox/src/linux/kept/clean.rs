@@ -163,16 +163,16 @@ mod tests {
         fs::create_dir(at("opaque")).unwrap();
         fs::write(at("hollow"), "").unwrap();
         fs::write(at("plain"), "").unwrap();
-        // Where the file system has no such attributes, there are no marks either.
-        if mark("opaque", "user.overlay.opaque")
+        let is_marked = mark("opaque", "user.overlay.opaque")
             && mark("hollow", "user.overlay.metacopy")
-            && mark("plain", "user.own")
-        {
-            clean(temp.path(), Path::new("/p")).unwrap();
-            let mut names = [0; 64];
-            assert_eq!(rustix::fs::llistxattr(at("opaque"), &mut names).unwrap(), 0);
-            assert!(!at("hollow").exists());
-            assert!(rustix::fs::llistxattr(at("plain"), &mut names).unwrap() > 0);
+            && mark("plain", "user.own");
+        if !is_marked {
+            return println!("SKIPPED: files have no attributes of users: not available here");
         }
+        clean(temp.path(), Path::new("/p")).unwrap();
+        let mut names = [0; 64];
+        assert_eq!(rustix::fs::llistxattr(at("opaque"), &mut names).unwrap(), 0);
+        assert!(!at("hollow").exists());
+        assert!(rustix::fs::llistxattr(at("plain"), &mut names).unwrap() > 0);
     }
 }
