@@ -131,6 +131,8 @@ fn modes_are_taken_over() {
         "\x1b[?1003h\x1b[?1004h",
         "\x1b[?1002h\x1b[?1l",
         "\x1b[?1002l\x1b[?5h\x1b[?66h",
+        "\x1b[>1u\x1b[>5u",
+        "\x1b[<u",
         "\x1bc",
     ] {
         terminal.process(bytes.as_bytes());

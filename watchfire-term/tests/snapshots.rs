@@ -16,6 +16,11 @@ fn modes_and_title_are_part_of_a_snapshot() {
         ("\x1b[?1002h", "\x1b[?1002l", Modes::MOUSE_DRAG),
         ("\x1b[?1003h", "\x1b[?1003l", Modes::MOUSE_MOVE),
         ("\x1b[?1006h", "\x1b[?1006l", Modes::MOUSE_SGR),
+        ("\x1b[>1u", "\x1b[<u", Modes::KEYS_DISAMBIGUATE),
+        ("\x1b[=2;2u", "\x1b[=2;3u", Modes::KEYS_EVENTS),
+        ("\x1b[=4u", "\x1b[=0u", Modes::KEYS_ALTERNATES),
+        ("\x1b[>8u", "\x1b[<u", Modes::KEYS_ALL),
+        ("\x1b[>16u", "\x1b[<u", Modes::KEYS_TEXT),
     ] {
         let before = terminal.snapshot();
         terminal.process(on.as_bytes());

@@ -405,7 +405,7 @@ function readScreen(reader) {
   const generation = reader.number();
   const cursor = readCursor(reader);
   const title = readTitle(reader);
-  const modes = reader.fit(0x3ff);
+  const modes = reader.fit(0x7fff);
   const palette = readPalette(reader);
   const scrollback = readRange(reader);
   const lines = readLines(reader);
@@ -422,7 +422,7 @@ function readChanged(reader, from) {
   const parts = reader.fit(63);
   if (parts & 1) screen.cursor = readCursor(reader);
   if (parts & 2) screen.title = readTitle(reader);
-  if (parts & 4) screen.modes = reader.fit(0x3ff);
+  if (parts & 4) screen.modes = reader.fit(0x7fff);
   if (parts & 8) screen.palette = readPalette(reader);
   if (parts & 16) screen.scrollback = readRange(reader);
   if (parts & 32) {

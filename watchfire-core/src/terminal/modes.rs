@@ -25,12 +25,34 @@ impl Modes {
     pub const MOUSE_MOVE: Self = Self(256);
     /// The mouse is reported in the SGR encoding (DEC 1006).
     pub const MOUSE_SGR: Self = Self(512);
+    /// Keys that could be taken for others are sent as sequences (kitty's keyboard protocol, flag 1).
+    pub const KEYS_DISAMBIGUATE: Self = Self(1 << 10);
+    /// Repeated and released keys are reported (kitty, flag 2).
+    pub const KEYS_EVENTS: Self = Self(1 << 11);
+    /// A key is reported with the characters that it has with Shift and in the base layout (kitty, flag 4).
+    pub const KEYS_ALTERNATES: Self = Self(1 << 12);
+    /// All keys are sent as sequences, text too (kitty, flag 8).
+    pub const KEYS_ALL: Self = Self(1 << 13);
+    /// The sequence of a key has its text (kitty, flag 16).
+    pub const KEYS_TEXT: Self = Self(1 << 14);
 
     /// Creates a set from its bits. Unknown bits are dropped.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
-        // The constants above use ten bits.
-        Self(bits & 0x3ff)
+        // The constants above use fifteen bits.
+        Self(bits & 0x7fff)
+    }
+
+    /// Creates the set of kitty's keyboard flags, as `CSI ? u` reports them. Unknown ones are dropped.
+    #[must_use]
+    pub const fn from_kitty(flags: u8) -> Self {
+        Self((flags as u16 & 31) << 10)
+    }
+
+    /// Returns kitty's keyboard flags.
+    #[must_use]
+    pub const fn kitty(self) -> u8 {
+        (self.0 >> 10) as u8 & 31
     }
 
     /// Returns the bits of the set.

@@ -153,6 +153,10 @@ pub fn modes(from: Modes, to: Modes) -> String {
             let _ = write!(out, "\x1b[?{number}{suffix}");
         }
     }
+    if from.kitty() != to.kitty() {
+        // Set and not pushed, so that nothing has to be popped: a screen's flags end with the screen.
+        let _ = write!(out, "\x1b[={}u", to.kitty());
+    }
     out
 }
 

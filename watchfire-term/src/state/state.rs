@@ -430,7 +430,9 @@ impl State {
             (ShownModes::MOUSE_SGR, self.on(Mode::MouseSgr)),
         ]
         .into_iter()
-        .fold(ShownModes::default(), |modes, (mode, on)| modes.with(mode, on))
+        .fold(ShownModes::from_kitty(self.keyboard.flags(self.alternate)), |modes, (mode, on)| {
+            modes.with(mode, on)
+        })
     }
 
     pub(crate) fn view(&self) -> View {

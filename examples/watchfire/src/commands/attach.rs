@@ -21,7 +21,7 @@ use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
 use super::chat::ChatArgs;
-use super::keys::{Key, Keys};
+use super::keys::{Ctrl, Key, Keys, PASTE, PASTED};
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
 use crate::{compose, terminal};
@@ -29,8 +29,6 @@ use crate::{compose, terminal};
 /// Exit code of a client whose session was cut off, and of one that could not attach.
 const CUT_OFF: u8 = 254;
 const NOT_ATTACHED: u8 = 255;
-/// Ctrl+] as a byte, and in the kitty keyboard protocol.
-const DETACH: [&[u8]; 2] = [b"\x1d", b"\x1b[93;5u"];
 /// Time within which a daemon that has ended may be back.
 const BACK: Duration = Duration::from_secs(10);
 
@@ -303,10 +301,10 @@ impl Typed {
         for at in 0..typed.len() {
             let rest = &typed[at..];
             if self.pasting {
-                self.pasting = !rest.starts_with(b"\x1b[201~");
-            } else if rest.starts_with(b"\x1b[200~") {
+                self.pasting = !rest.starts_with(PASTED);
+            } else if rest.starts_with(PASTE) {
                 self.pasting = true;
-            } else if DETACH.iter().any(|key| rest.starts_with(key)) {
+            } else if Ctrl::read(rest).is_some_and(|key| key.key == ']' && !key.released) {
                 return &typed[..at];
             }
         }
@@ -379,6 +377,7 @@ mod tests {
         assert_eq!(through(b"\x1d"), b"");
         assert_eq!(through(b"ab\x1dcd"), b"ab");
         assert_eq!(through(b"ab\x1b[93;5u"), b"ab");
+        assert_eq!(through(b"ab\x1b[1098::93;5:1u"), b"ab");
         assert_eq!(through(b"\x1b[200~a\x1db\x1b[201~c\x1dd"), b"\x1b[200~a\x1db\x1b[201~c");
         // A paste may come in several reads.
         let mut keys = Typed::default();

@@ -1,4 +1,4 @@
-//! Finds Watchfire's own keys in what a person types in a chat.
+//! Finds Watchfire's own keys in what a person types into an agent's terminal.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,53 @@ use std::time::{Duration, Instant};
 /// clears the input: an everyday key must not end the conversation.
 const TWICE: Duration = Duration::from_secs(1);
 
-/// Ctrl+C as a byte, and in the kitty keyboard protocol.
-const END: &[u8] = b"\x03";
-const END_KITTY: &[u8] = b"\x1b[99;5u";
-/// Ctrl+] in both forms.
-const LITERAL: &[u8] = b"\x1d";
-const LITERAL_KITTY: &[u8] = b"\x1b[93;5u";
 /// The bytes around a paste. Everything between them is text.
-const PASTE: &[u8] = b"\x1b[200~";
-const PASTED: &[u8] = b"\x1b[201~";
+pub(super) const PASTE: &[u8] = b"\x1b[200~";
+pub(super) const PASTED: &[u8] = b"\x1b[201~";
+
+/// A key of ours, held with Ctrl.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Ctrl {
+    /// `c` or `]`.
+    pub(super) key: char,
+    /// Number of bytes.
+    pub(super) length: usize,
+    /// True when it was let go, which only kitty's protocol tells.
+    pub(super) released: bool,
+}
+
+impl Ctrl {
+    /// Reads Ctrl+C or Ctrl+] at the start of `typed`: as a byte, or in kitty's protocol, which the agent may have asked for.
+    pub(super) fn read(typed: &[u8]) -> Option<Self> {
+        let short = |key| Some(Self { key, length: 1, released: false });
+        match typed {
+            [b'\x03', ..] => short('c'),
+            [b'\x1d', ..] => short(']'),
+            _ => Self::read_long(typed),
+        }
+    }
+
+    /// Reads `CSI code:shifted:base ; modifiers:event u`, of which all but the code may be missing.
+    fn read_long(typed: &[u8]) -> Option<Self> {
+        /// Caps Lock and Num Lock, which do not make another key of it.
+        const LOCKS: u32 = 64 | 128;
+        const CTRL: u32 = 4;
+        let fields = typed.strip_prefix(b"\x1b[")?;
+        let end = fields.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b':' | b';'))?;
+        let (fields, rest) = fields.split_at(end);
+        if !rest.starts_with(b"u") {
+            return None;
+        }
+        let mut fields = std::str::from_utf8(fields).ok()?.split(';');
+        // The key as the layout names it, or by its place on the base layout: the letters of others are not Latin.
+        let codes = fields.next()?.split(':').filter_map(|code| char::from_u32(code.parse().ok()?));
+        let key = codes.into_iter().find(|key| matches!(key, 'c' | ']'))?;
+        let mut held = fields.next()?.split(':');
+        let modifiers = held.next()?.parse::<u32>().ok()?.checked_sub(1)?;
+        let released = held.next() == Some("3");
+        (modifiers & !LOCKS == CTRL).then_some(Self { key, length: 2 + end + 1, released })
+    }
+}
 
 /// Filter that takes our keys out of the typed bytes.
 #[derive(Debug, Default)]
@@ -38,41 +76,43 @@ impl Keys {
     /// Takes in the bytes of one read, at the time `now`.
     pub(super) fn take_in(&mut self, mut typed: &[u8], now: Instant) -> Key {
         let mut through = Vec::with_capacity(typed.len());
-        while let Some((first, rest)) = typed.split_first() {
-            let prefix =
-                |keys: [&[u8]; 2]| keys.into_iter().find(|key| typed.starts_with(key)).map(<[u8]>::len);
-            let mut passed = 1;
-            // Any other key in between makes the next Ctrl+C a first one.
-            let interrupted = self.interrupted.take();
+        while !typed.is_empty() {
+            let ours = Ctrl::read(typed);
+            let mut passed = ours.map_or(1, |key| key.length);
             if self.pasting {
                 // Ctrl+C inside of a paste is text, not a key.
+                passed = 1;
                 if typed.starts_with(PASTED) {
                     (self.pasting, passed) = (false, PASTED.len());
                 }
-            } else if self.literal {
-                // A key goes through as one byte, or as all bytes of a long Ctrl+C or Ctrl+].
-                self.literal = false;
-                passed = prefix([END_KITTY, LITERAL_KITTY]).unwrap_or(1);
-            } else if let Some(length) = prefix([END, END_KITTY]) {
-                if interrupted.is_some_and(|at| now.saturating_duration_since(at) <= TWICE) {
-                    return Key::End;
+            } else if let Some(key) = ours.filter(|key| key.released) {
+                // It belongs to the key that was pressed before: the literal one has nothing of it.
+                if key.key == ']' {
+                    typed = &typed[passed..];
+                    continue;
                 }
-                (self.interrupted, passed) = (Some(now), length);
-            } else if let Some(length) = prefix([LITERAL, LITERAL_KITTY]) {
-                self.literal = true;
-                typed = typed.get(length..).unwrap_or_default();
-                continue;
-            } else if typed.starts_with(PASTE) {
-                (self.pasting, passed) = (true, PASTE.len());
-            }
-            if passed == 1 {
-                through.push(*first);
-                typed = rest;
             } else {
-                let (keys, tail) = typed.split_at_checked(passed).unwrap_or((typed, &[]));
-                through.extend_from_slice(keys);
-                typed = tail;
+                // Any other key in between makes the next Ctrl+C a first one.
+                let interrupted = self.interrupted.take();
+                match ours.map(|key| key.key) {
+                    // A key goes through as one byte, or as all bytes of a long Ctrl+C or Ctrl+].
+                    _ if std::mem::take(&mut self.literal) => {}
+                    Some('c') if interrupted.is_some_and(|at| now.saturating_duration_since(at) <= TWICE) => {
+                        return Key::End;
+                    }
+                    Some('c') => self.interrupted = Some(now),
+                    Some(_) => {
+                        self.literal = true;
+                        typed = &typed[passed..];
+                        continue;
+                    }
+                    None if typed.starts_with(PASTE) => (self.pasting, passed) = (true, PASTE.len()),
+                    None => {}
+                }
             }
+            let (keys, tail) = typed.split_at(passed);
+            through.extend_from_slice(keys);
+            typed = tail;
         }
         Key::Through(through)
     }
@@ -86,6 +126,22 @@ mod tests {
         match keys.take_in(typed, Instant::now()) {
             Key::Through(bytes) => bytes,
             Key::End => panic!("ended"),
+        }
+    }
+
+    #[test]
+    fn our_keys_are_read_in_every_spelling() {
+        let read = |typed: &[u8]| Ctrl::read(typed).map(|key| (key.key, key.length, key.released));
+        assert_eq!(read(b"\x03x"), Some(('c', 1, false)));
+        assert_eq!(read(b"\x1b[93;5ux"), Some((']', 7, false)));
+        assert_eq!(read(b"\x1b[99;5:3u"), Some(('c', 9, true)));
+        // With Num Lock; and of a Russian layout.
+        assert_eq!(read(b"\x1b[99;133u"), Some(('c', 9, false)));
+        assert_eq!(read(b"\x1b[1089::99;5u"), Some(('c', 13, false)));
+        for other in
+            [&b"\x1b[99u"[..], b"\x1b[99;6u", b"\x1b[99;5", b"\x1b[A", b"c", b"\x1b[;u", b"\x1b[99;0u", b""]
+        {
+            assert_eq!(read(other), None, "{other:?}");
         }
     }
 
@@ -113,5 +169,9 @@ mod tests {
         assert_eq!(keys.take_in(b"\x03\x03", now), Key::End);
         let mut keys = Keys::default();
         assert_eq!(keys.take_in(b"\x03\x1d\x03", now), sent(b"\x03\x03"), "a literal one does not count");
+        // An agent that wants to know of released keys has them between the two.
+        let mut keys = Keys::default();
+        assert_eq!(keys.take_in(b"\x1b[99;5u\x1b[99;5:3u", now), sent(b"\x1b[99;5u\x1b[99;5:3u"));
+        assert_eq!(keys.take_in(b"\x1b[99;5u", now), Key::End);
     }
 }
