@@ -1,11 +1,13 @@
 //! The daemon: its news become messages, and commands become calls.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
 use tonic::{Code, Status};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::{ApiError, Daemon, environment, talk_proto, work_proto};
@@ -13,6 +15,7 @@ use watchfire_core::terminal::{Line, Size, Terminal as _};
 use watchfire_term::{Emulator, plain, wire};
 
 use crate::message::{Command, Message};
+use crate::syntax;
 
 /// Number of scrollback lines that one call reads.
 const PAGE: u32 = 2_000;
@@ -37,14 +40,16 @@ pub(crate) struct Api {
     daemon: watch::Sender<Option<Daemon>>,
     /// The session whose screen is asked for. Empty for the newest.
     followed: watch::Sender<String>,
+    /// The sessions whose screens are shown side by side.
+    watched: watch::Sender<Vec<String>>,
     /// The session whose screen was shown last: keys are for it.
     shown: watch::Sender<String>,
 }
 
 impl Api {
     pub(crate) fn new(project: String, messages: mpsc::UnboundedSender<Message>) -> Self {
-        let (followed, shown) = (watch::Sender::default(), watch::Sender::default());
-        Self { project, messages, daemon: watch::Sender::new(None), followed, shown }
+        let (followed, shown, watched) = Default::default();
+        Self { project, messages, daemon: watch::Sender::new(None), followed, watched, shown }
     }
 
     fn tell(&self, message: Message) {
@@ -100,6 +105,7 @@ impl Api {
             self.start_chat(daemon).await;
         }
         let screens = tokio::spawn(self.clone().screens(daemon.clone()));
+        let tiles = tokio::spawn(self.clone().tiles(daemon.clone()));
         let ended = 'following: loop {
             if let Some(ended) = end_of(events.message().await) {
                 break ended;
@@ -123,6 +129,7 @@ impl Api {
             }
         };
         screens.abort();
+        tiles.abort();
         ended
     }
 
@@ -169,6 +176,53 @@ impl Api {
         }
     }
 
+    /// Follows the screens that are shown side by side.
+    async fn tiles(self, daemon: Daemon) {
+        let mut watched = self.watched.subscribe();
+        // They end with this task, and with the tile that they are for.
+        let (mut following, mut handles) = (JoinSet::new(), HashMap::<String, AbortHandle>::new());
+        loop {
+            let wanted = watched.borrow_and_update().clone();
+            handles.retain(|session, handle| {
+                let is_wanted = wanted.contains(session);
+                if !is_wanted {
+                    handle.abort();
+                }
+                is_wanted
+            });
+            for session in wanted {
+                handles.entry(session.clone()).or_insert_with(|| {
+                    let (api, daemon) = (self.clone(), daemon.clone());
+                    following.spawn(async move { api.tile(&daemon, session).await })
+                });
+            }
+            if watched.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Follows one of them until it ends.
+    async fn tile(&self, daemon: &Daemon, session: String) {
+        let request = proto::SubscribeScreenRequest {
+            meta: Some(meta()),
+            project_id: self.project.clone(),
+            session_id: session.clone(),
+            format: proto::ScreenFormat::Changes.into(),
+        };
+        let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
+        let (mut screens, mut before) = (screens.into_inner(), None);
+        while let Ok(Some(buffer)) = screens.message().await {
+            let now = match &before {
+                Some(before) => wire::decode_change(before, &buffer.cells),
+                None => wire::decode(&buffer.cells),
+            };
+            let (None, Ok(now)) = (buffer.end, now) else { return };
+            self.tell(Message::Tile { session: session.clone(), snapshot: Arc::new(now.clone()) });
+            before = Some(now);
+        }
+    }
+
     /// Follows screens until the stream ends.
     async fn screen(&self, daemon: &Daemon, session_id: String) {
         let request = proto::SubscribeScreenRequest {
@@ -206,6 +260,10 @@ impl Api {
     pub(crate) fn carry_out(&self, command: Command, keys: &mpsc::UnboundedSender<Command>) {
         if let Command::Follow(session) = command {
             self.followed.send_replace(session);
+            return;
+        }
+        if let Command::Watch(sessions) = command {
+            self.watched.send_replace(sessions);
             return;
         }
         if matches!(command, Command::SendInput(_) | Command::Resize { .. }) {
@@ -337,8 +395,11 @@ impl Api {
             }
             Command::GetDiff(task_number) => {
                 let request = work_proto::DiffRequest { project_id, task_number };
-                let diff = daemon.work().diff(request).await?.into_inner();
-                Some(Message::Diff(task_number, diff.lines))
+                let lines = daemon.work().diff(request).await?.into_inner().lines;
+                self.tell(Message::Diff(task_number, lines.clone()));
+                // After it: the text is read meanwhile.
+                let inks = tokio::task::spawn_blocking(move || syntax::inks(&lines)).await;
+                inks.ok().map(|inks| Message::Inked(task_number, inks))
             }
             Command::ListBranches => Some(self.branches(daemon).await?),
             Command::DeleteBranch { task, discard } => {
@@ -418,6 +479,15 @@ impl Api {
                 let request = proto::LogId { meta, project_id, log_id };
                 Some(Message::Log(Box::new(daemon.logs().get_log(request).await?.into_inner())))
             }
+            Command::DeleteLog(log_id) => {
+                daemon.logs().delete_log(proto::LogId { meta, project_id, log_id }).await?;
+                let request = proto::ListLogsRequest {
+                    meta: Some(self::meta()),
+                    project_id: self.project.clone(),
+                    task_number: 0,
+                };
+                Some(Message::Logs(daemon.logs().list_logs(request).await?.into_inner().logs))
+            }
             Command::Undo(number) => {
                 let request =
                     work_proto::UndoTaskRequest { project_id, task_number: number, into: String::new() };
@@ -442,7 +512,12 @@ impl Api {
                 Some(self.branches(daemon).await?)
             }
             // Of the program itself.
-            Command::Quit | Command::Edit(_) | Command::Follow(_) | Command::Copy(_) => None,
+            Command::Quit
+            | Command::Edit(_)
+            | Command::Follow(_)
+            | Command::Watch(_)
+            | Command::Copy(_)
+            | Command::Alert(_) => None,
         })
     }
 }

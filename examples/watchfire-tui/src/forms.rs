@@ -41,12 +41,27 @@ pub enum Field {
     Prompt,
     /// The acceptance criteria.
     Criteria,
+    /// The agent, by name.
+    Agent,
+    /// Numbers of the tasks that come before it.
+    After,
+    /// Labels.
+    Labels,
     /// Draft or ready.
     Status,
 }
 
 impl Field {
-    const ALL: [Self; 4] = [Self::Title, Self::Prompt, Self::Criteria, Self::Status];
+    const ALL: [Self; 7] =
+        [Self::Title, Self::Prompt, Self::Criteria, Self::Agent, Self::After, Self::Labels, Self::Status];
+
+    fn next(self) -> Self {
+        self.by(1)
+    }
+
+    fn previous(self) -> Self {
+        self.by(Self::ALL.len() - 1)
+    }
 
     fn by(self, by: usize) -> Self {
         let at = Self::ALL.iter().position(|field| *field == self).unwrap_or(0);
@@ -67,12 +82,34 @@ pub struct TaskForm {
     pub prompt: TextArea<'static>,
     /// The acceptance criteria.
     pub criteria: TextArea<'static>,
+    /// The agent, by name. Empty: that of the project.
+    pub agent: Line,
+    /// Numbers of the tasks that come before it.
+    pub after: Line,
+    /// Labels.
+    pub labels: Line,
     /// True if it may start.
     pub ready: bool,
     /// The reason for which it cannot be saved.
     pub problem: Option<&'static str>,
-    /// The texts as they were, so that only what changed is sent.
-    before: Option<[String; 4]>,
+    /// The values as they were, so that only what changed is sent.
+    before: Option<Values>,
+}
+
+/// What a form says.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Values {
+    title: String,
+    prompt: String,
+    criteria: String,
+    agent: String,
+    after: Vec<i32>,
+    labels: Vec<String>,
+    status: String,
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',', ';']).filter(|word| !word.is_empty())
 }
 
 fn area(text: &str) -> TextArea<'static> {
@@ -89,6 +126,9 @@ impl TaskForm {
             title: Line::new(""),
             prompt: area(""),
             criteria: area(""),
+            agent: Line::new(""),
+            after: Line::new(""),
+            labels: Line::new(""),
             ready: false,
             problem: None,
             before: None,
@@ -103,75 +143,103 @@ impl TaskForm {
             title: Line::new(&task.title),
             prompt: area(&task.prompt),
             criteria: area(&task.acceptance_criteria),
+            agent: Line::new(&task.agent),
+            after: Line::new(&task.depends_on.iter().map(i32::to_string).collect::<Vec<_>>().join(" ")),
+            labels: Line::new(&task.labels.join(", ")),
             ready: task.status == "ready",
             ..Self::add()
         };
-        form.before = Some(form.texts());
+        form.before = form.values().ok();
         form
     }
 
-    fn texts(&self) -> [String; 4] {
-        let status = if self.ready { "ready" } else { "draft" };
-        [
-            self.title.text(),
-            self.prompt.lines().join("\n"),
-            self.criteria.lines().join("\n"),
-            status.to_owned(),
-        ]
+    /// Returns what the form says, or what is wrong with it.
+    fn values(&self) -> Result<Values, &'static str> {
+        let (title, after) = (self.title.text(), self.after.text());
+        if title.trim().is_empty() {
+            return Err("a task needs a title");
+        }
+        let number = |word: &str| word.trim_start_matches('#').parse().ok().filter(|number| *number > 0);
+        let after = words(&after).map(number).collect::<Option<_>>().ok_or("after: the numbers of tasks")?;
+        Ok(Values {
+            title,
+            prompt: self.prompt.lines().join("\n"),
+            criteria: self.criteria.lines().join("\n"),
+            agent: self.agent.text().trim().to_owned(),
+            after,
+            labels: words(&self.labels.text()).map(str::to_owned).collect(),
+            status: if self.ready { "ready" } else { "draft" }.to_owned(),
+        })
+    }
+
+    /// Returns the field that has the keys, if it is one line.
+    fn line(&mut self) -> Option<&mut Line> {
+        match self.field {
+            Field::Title => Some(&mut self.title),
+            Field::Agent => Some(&mut self.agent),
+            Field::After => Some(&mut self.after),
+            Field::Labels => Some(&mut self.labels),
+            Field::Prompt | Field::Criteria | Field::Status => None,
+        }
     }
 
     /// Takes in a key that is not one of the overlay's own.
     pub fn key(&mut self, key: KeyEvent) {
         self.problem = None;
-        match (key.code, self.field) {
-            (KeyCode::BackTab, _) => self.field = self.field.by(3),
-            // In a text it is a character of it. Shift+Tab leaves a text too.
-            (KeyCode::Tab, Field::Title | Field::Status) => self.field = self.field.by(1),
-            (KeyCode::Enter | KeyCode::Down, Field::Title) => self.field = self.field.by(1),
-            (KeyCode::Up, Field::Status) => self.field = self.field.by(3),
-            (KeyCode::Down, _) if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                self.field = self.field.by(1);
-            }
-            (KeyCode::Up, _) if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                self.field = self.field.by(3);
-            }
-            (KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Left | KeyCode::Right, Field::Status) => {
+        let (is_text, held) = (
+            matches!(self.field, Field::Prompt | Field::Criteria),
+            key.modifiers.contains(KeyModifiers::CONTROL),
+        );
+        match key.code {
+            KeyCode::BackTab => self.field = self.field.previous(),
+            KeyCode::Down if held || !is_text => self.field = self.field.next(),
+            KeyCode::Up if held || !is_text => self.field = self.field.previous(),
+            // In a text they are characters of it. Shift+Tab leaves a text too.
+            KeyCode::Tab if !is_text => self.field = self.field.next(),
+            KeyCode::Enter if !is_text && self.field != Field::Status => self.field = self.field.next(),
+            KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Left | KeyCode::Right
+                if self.field == Field::Status =>
+            {
                 self.ready = !self.ready;
             }
-            (_, Field::Title) => self.title.key(key),
-            (KeyCode::Tab, Field::Prompt) => self.prompt.insert_char('\t'),
-            (KeyCode::Tab, Field::Criteria) => self.criteria.insert_char('\t'),
-            (_, Field::Prompt) => drop(self.prompt.input(key)),
-            (_, Field::Criteria) => drop(self.criteria.input(key)),
-            (_, Field::Status) => {}
+            code => match (self.field, code) {
+                (Field::Prompt, KeyCode::Tab) => self.prompt.insert_char('\t'),
+                (Field::Criteria, KeyCode::Tab) => self.criteria.insert_char('\t'),
+                (Field::Prompt, _) => drop(self.prompt.input(key)),
+                (Field::Criteria, _) => drop(self.criteria.input(key)),
+                _ => self.line().into_iter().for_each(|line| line.key(key)),
+            },
         }
     }
 
     /// Takes in text that was pasted.
     pub fn paste(&mut self, text: &str) {
         match self.field {
-            Field::Title => drop(self.title.0.insert_str(text.replace(['\n', '\r'], " "))),
             Field::Prompt => drop(self.prompt.insert_str(text)),
             Field::Criteria => drop(self.criteria.insert_str(text)),
-            Field::Status => {}
+            _ => {
+                let text = text.replace(['\n', '\r'], " ");
+                if let Some(line) = self.line() {
+                    line.0.insert_str(text);
+                }
+            }
         }
     }
 
     /// Returns the request that creates the task, or the reason why there is none.
     ///
     /// # Errors
-    /// What is missing.
+    /// What is missing or wrong.
     pub fn create(&self, project: &str) -> Result<proto::CreateTaskRequest, &'static str> {
-        let [title, prompt, acceptance_criteria, status] = self.texts();
-        if title.trim().is_empty() {
-            return Err("a task needs a title");
-        }
-        let project_id = project.to_owned();
+        let Values { title, prompt, criteria, agent, after, labels, status } = self.values()?;
         Ok(proto::CreateTaskRequest {
-            project_id,
+            project_id: project.to_owned(),
             title,
             prompt,
-            acceptance_criteria,
+            acceptance_criteria: criteria,
+            agent,
+            depends_on: after,
+            labels,
             status,
             ..Default::default()
         })
@@ -180,24 +248,24 @@ impl TaskForm {
     /// Returns the request with the changed fields; `None` if there are none.
     ///
     /// # Errors
-    /// What is missing.
+    /// What is missing or wrong.
     pub fn change(&self, project: &str) -> Result<Option<proto::UpdateTaskRequest>, &'static str> {
-        let (now, before) = (self.texts(), self.before.clone().unwrap_or_default());
-        if now[0].trim().is_empty() {
-            return Err("a task needs a title");
-        }
+        let (now, before) = (self.values()?, self.before.clone().unwrap_or_default());
         if now == before {
             return Ok(None);
         }
-        let [title, prompt, criteria, status] =
-            std::array::from_fn(|at| (now[at] != before[at]).then(|| now[at].clone()));
+        let changed = |now: String, before: String| (now != before).then_some(now);
+        let (after, labels) = (now.after, now.labels);
         Ok(Some(proto::UpdateTaskRequest {
             project_id: project.to_owned(),
             task_number: self.number.unwrap_or_default(),
-            title,
-            prompt,
-            acceptance_criteria: criteria,
-            status,
+            title: changed(now.title, before.title),
+            prompt: changed(now.prompt, before.prompt),
+            acceptance_criteria: changed(now.criteria, before.criteria),
+            agent: changed(now.agent, before.agent),
+            depends_on: (after != before.after).then_some(proto::TaskNumbers { task_numbers: after }),
+            labels: (labels != before.labels).then_some(proto::Labels { labels }),
+            status: changed(now.status, before.status),
             ..Default::default()
         }))
     }

@@ -23,6 +23,8 @@ pub struct Areas {
     pub banner: Rect,
     /// The agent's terminal, or the logs.
     pub terminal: Rect,
+    /// All agents side by side: everything between the first row and the last.
+    pub tiles: Rect,
     /// The last row.
     pub status: Rect,
 }
@@ -50,6 +52,7 @@ impl Areas {
             list: if width == 0 { Rect::default() } else { inner(left) },
             banner: Rect::new(within.x, right.y, within.width, told),
             terminal: within,
+            tiles: Rect::new(0, 1, cols, height),
             status: Rect::new(0, rows.saturating_sub(1), cols, 1.min(rows)),
         }
     }

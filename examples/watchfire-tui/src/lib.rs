@@ -5,19 +5,24 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
+mod alerts;
 mod api;
 pub mod diff;
 pub mod encode;
 pub mod forms;
+pub mod keymap;
 pub mod layout;
 pub mod lists;
 pub mod message;
 pub mod model;
+pub mod picture;
 mod run;
 pub mod selection;
+pub mod syntax;
 mod tasks;
 mod terminal;
-mod theme;
+pub mod theme;
 pub mod update;
 pub mod view;
 

@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent};
 use watchfire_client::daemon_proto as proto;
 
+use crate::keymap::{self, ACTIONS, Action, Scope};
 use crate::message::Command;
 use crate::model::{Confirm, Model, Overlay};
 
@@ -20,14 +21,16 @@ pub enum Kind {
 }
 
 /// A row of a list.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Row {
     /// Text on the screen.
     pub text: String,
     /// The task that it is about, or 0.
     pub task: i32,
-    /// The key of an action.
-    pub key: Option<char>,
+    /// The name of an action.
+    pub action: Option<&'static str>,
+    /// Its key.
+    pub key: String,
 }
 
 /// A list.
@@ -48,50 +51,27 @@ pub struct Listed {
 pub(crate) enum Chosen {
     Nothing,
     Closed,
-    /// An action, by its key.
-    Key(char),
+    /// An action, by the key that the program knows for it.
+    Key(KeyEvent),
     /// A task of this project.
     Task(i32),
     Ask(Confirm),
     Call(Command),
 }
 
-/// Every action of the list of tasks, with its key.
-pub(crate) const ACTIONS: &[(char, &str)] = &[
-    ('a', "add a task"),
-    ('e', "edit the task"),
-    ('i', "show all about the task"),
-    ('s', "start the task"),
-    ('S', "start all ready tasks"),
-    ('W', "start wildfire"),
-    ('c', "start a chat"),
-    ('X', "stop all agents"),
-    ('A', "answer what is asked"),
-    ('R', "resume after a limit or a login"),
-    ('r', "make the task ready"),
-    ('t', "make the task a draft"),
-    ('d', "mark the task as done"),
-    ('x', "delete the task"),
-    ('J', "move the task down"),
-    ('K', "move the task up"),
-    ('B', "send the task back with words"),
-    ('U', "undo: take back what the task has merged"),
-    ('D', "show what the task changes"),
-    ('m', "merge the task's branch"),
-    ('b', "branches"),
-    ('T', "trash"),
-    ('I', "what waits in all projects"),
-    ('/', "show only tasks with a text"),
-    ('2', "definition"),
-    ('3', "settings"),
-    ('?', "all keys"),
-];
-
 /// Opens a list, and returns the call that fills it.
 pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
     let rows = (kind == Kind::Palette).then(|| {
-        let row = |(key, text): &(char, &str)| Row { text: (*text).to_owned(), task: 0, key: Some(*key) };
-        ACTIONS.iter().map(row).collect()
+        // Those of the terminal need it, and are keys of it alone.
+        let actions =
+            ACTIONS.iter().filter(|action| action.scope != Scope::Terminal && action.name != "actions");
+        let row = |action: &Action| Row {
+            text: action.does.to_owned(),
+            key: model.keymap.shown(&[action.name]),
+            action: Some(action.name),
+            ..Row::default()
+        };
+        actions.map(row).collect()
     });
     let list = Listed { kind, rows, selected: 0, wanted: String::new() };
     model.overlay = Some(Overlay::List(Box::new(list)));
@@ -118,7 +98,7 @@ pub(crate) fn of_branches(branches: &[proto::Branch]) -> (Kind, Vec<Row>) {
         let proto::Branch { name, status, target, ahead, behind, subject, task_number, .. } = branch;
         let of = if target.is_empty() { String::new() } else { format!(" of {target}") };
         let text = format!("{name}  {status}{of}  +{ahead} -{behind}  {subject}");
-        Row { text, task: *task_number, key: None }
+        Row { text, task: *task_number, ..Row::default() }
     };
     (Kind::Branches, branches.iter().map(row).collect())
 }
@@ -128,7 +108,7 @@ pub(crate) fn of_trash(tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
     let row = |task: &proto::Task| Row {
         text: format!("#{:04} {}", task.task_number, task.title),
         task: task.task_number,
-        key: None,
+        ..Row::default()
     };
     (Kind::Trash, deleted.map(row).collect())
 }
@@ -153,7 +133,7 @@ pub(crate) fn of_agents(agents: &[proto::AgentStatus], project: &str) -> (Kind, 
         let task = if agent.task_number > 0 { format!(" #{:04}", agent.task_number) } else { String::new() };
         let text = format!("{}{task} {}: {what}", agent.project_name, agent.task_title);
         let task = if agent.project_id == project { agent.task_number } else { 0 };
-        Row { text, task, key: None }
+        Row { text, task, ..Row::default() }
     };
     (Kind::Inbox, waiting.iter().map(row).collect())
 }
@@ -215,7 +195,9 @@ impl Listed {
     fn of_row(&self, code: KeyCode, row: &Row) -> Chosen {
         let enter = code == KeyCode::Enter;
         match (self.kind, code) {
-            (Kind::Palette, _) if enter => row.key.map_or(Chosen::Nothing, Chosen::Key),
+            (Kind::Palette, _) if enter => {
+                row.action.and_then(keymap::known).map_or(Chosen::Nothing, Chosen::Key)
+            }
             (Kind::Inbox, _) if enter && row.task > 0 => Chosen::Task(row.task),
             (Kind::Trash, KeyCode::Enter | KeyCode::Char('u' | 'r')) => {
                 Chosen::Call(Command::RestoreTask(row.task))

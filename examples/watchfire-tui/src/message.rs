@@ -8,6 +8,7 @@ use watchfire_client::work_proto::DiffLine;
 use watchfire_core::terminal::{Line, Snapshot};
 
 use crate::selection::Selection;
+use crate::syntax::Inks;
 
 /// An event.
 #[derive(Clone, Debug)]
@@ -43,6 +44,13 @@ pub enum Message {
     },
     /// The session whose screen is shown has ended.
     ScreenEnded,
+    /// The screen of one of the sessions that are watched.
+    Tile {
+        /// The session.
+        session: String,
+        /// The screen.
+        snapshot: Arc<Snapshot>,
+    },
     /// Lines that have left the screen, with the number of the first.
     Scrollback(u64, Vec<Arc<Line>>),
     /// Result of a search: the number of the line, if there is one.
@@ -53,6 +61,8 @@ pub enum Message {
     Log(Box<proto::Log>),
     /// What a task changes.
     Diff(i32, Vec<DiffLine>),
+    /// The colours of a task's diff, which come after it.
+    Inked(i32, Inks),
     /// The branches of tasks.
     Branches(Vec<proto::Branch>),
     /// The tasks in the trash.
@@ -97,6 +107,8 @@ pub enum Command {
     ResumeAgent,
     /// `SubscribeScreen` for this session, or with an empty one for the newest.
     Follow(String),
+    /// `SubscribeScreen` for each of these sessions, and for no other one.
+    Watch(Vec<String>),
     /// `SendInput`.
     SendInput(Vec<u8>),
     /// `Resize`, after a while without another.
@@ -126,6 +138,8 @@ pub enum Command {
     ListLogs,
     /// `GetLog`.
     GetLog(String),
+    /// `DeleteLog`.
+    DeleteLog(String),
     /// `MergeBranch`.
     MergeBranch(i32),
     /// `UndoTask`.
@@ -158,6 +172,8 @@ pub enum Command {
     },
     /// Puts the selected text into the clipboard of the person's terminal.
     Copy(Selection),
+    /// Rings the bell of the person's terminal, and lets it show these words as a notification.
+    Alert(String),
     /// Opens the person's editor with this text.
     Edit(String),
 }

@@ -7,11 +7,15 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::DiffLine;
 use watchfire_core::terminal::{Line, Snapshot};
 
+use crate::agents::Tiles;
 use crate::diff::Row;
 use crate::forms::{self, TaskForm};
+use crate::keymap::Keymap;
 use crate::layout::Areas;
 use crate::lists::Listed;
 use crate::selection::Selection;
+use crate::syntax::Inks;
+use crate::theme::Depth;
 
 /// The connection to the daemon.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -134,6 +138,8 @@ pub enum Confirm {
     EmptyTrash,
     /// Delete the branch of a task, though its work is not merged.
     Discard(i32),
+    /// Delete a log, by its id.
+    DeleteLog(String),
 }
 
 /// Words in the status bar for a while.
@@ -182,6 +188,8 @@ pub struct Diff {
     pub lines: Option<Vec<DiffLine>>,
     /// They as rows.
     pub rows: Vec<Row>,
+    /// The colours of their texts, once they are known.
+    pub inks: Inks,
     /// Index of the first row on the screen.
     pub at: usize,
     /// Before and after beside each other.
@@ -248,10 +256,26 @@ pub struct Model {
     pub now: u64,
     /// True for a terminal with a dark background.
     pub dark: bool,
-    /// True without colours.
-    pub plain: bool,
+    /// The colours that the terminal has.
+    pub depth: Depth,
+    /// The person's own keys.
+    pub keymap: Keymap,
     /// The session whose terminal is asked for. Empty for the newest.
     pub followed: String,
+    /// A session that the person has chosen while this task was selected.
+    pub picked: Option<(i32, String)>,
+    /// All agents side by side, while they are shown so.
+    pub tiles: Option<Tiles>,
+    /// Sessions whose screens are asked for, for that.
+    pub watched: Vec<String>,
+    /// True if the agent that begins to need the person is shown by itself.
+    pub follows: bool,
+    /// What needs the person, as it was told last. `None` before the first time.
+    pub told: Option<BTreeSet<(String, &'static str)>>,
+    /// The task that the mouse carries to another place.
+    pub carried: Option<i32>,
+    /// True if that has changed the order.
+    pub is_reordered: bool,
     /// The size that the agent's terminal was last given.
     pub given: (u16, u16),
 }

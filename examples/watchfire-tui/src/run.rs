@@ -9,9 +9,11 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 
 use crate::api::{Api, Connect};
+use crate::keymap::Keymap;
 use crate::message::{Command, Message};
 use crate::model::Model;
-use crate::terminal::Screen;
+use crate::terminal::{Asked, Screen};
+use crate::theme::Depth;
 use crate::update::{definition, update};
 
 /// The shortest time between two pictures.
@@ -30,17 +32,29 @@ pub struct Options {
     pub connect: Connect,
     /// Start a chat if nothing runs.
     pub chat: bool,
-    /// Draw without colours.
-    pub plain: bool,
-    /// The terminal has a dark background.
-    pub dark: bool,
+    /// The colours that the terminal has.
+    pub depth: Depth,
+    /// The terminal has a dark background. `None`: it is asked.
+    pub dark: Option<bool>,
+    /// Ring a bell, and let the terminal show a notification, when work needs the person.
+    pub bell: bool,
+    /// The person's own keys.
+    pub keymap: Keymap,
 }
 
 impl Options {
-    /// Returns the options for a project, with colours for a dark background.
+    /// Returns the options for a project, with all colours, for the background that the terminal has.
     #[must_use]
     pub fn new(project: String, connect: Connect) -> Self {
-        Self { project, connect, chat: false, plain: false, dark: true }
+        Self {
+            project,
+            connect,
+            chat: false,
+            depth: Depth::default(),
+            dark: None,
+            bell: true,
+            keymap: Keymap::default(),
+        }
     }
 }
 
@@ -67,8 +81,10 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         tokio::spawn(api.clone().send_keys(typed)),
     ];
     let mut model = Model::new(crossterm::terminal::size()?);
-    (model.plain, model.dark) = (options.plain, options.dark);
-    let mut screen = Screen::take()?;
+    // Before anything else reads the terminal: an answer that comes to somebody else is a key.
+    let asked = Asked::terminal(options.dark);
+    (model.depth, model.dark, model.keymap) = (options.depth, asked.dark, options.keymap);
+    let mut screen = Screen::take(asked.spells)?;
     let mut events = EventStream::new();
     let began = Instant::now();
     let (mut drawn, mut is_new) = (None::<Instant>, true);
@@ -123,13 +139,15 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 Command::Quit => leaves = true,
                 // A terminal without a clipboard ignores it.
                 Command::Copy(selected) => screen.copy(&model, selected)?,
+                Command::Alert(words) if options.bell => Screen::alert(&words)?,
+                Command::Alert(_) => {}
                 Command::Resize { .. } => resize = Some((Instant::now() + SETTLE, command)),
                 Command::Edit(text) => {
                     // The editor reads the keys, and has the terminal as it was.
                     drop(events);
                     drop(screen);
                     let edited = edit(&text).await;
-                    screen = Screen::take()?;
+                    screen = Screen::take(asked.spells)?;
                     events = EventStream::new();
                     match edited {
                         Ok(new) if new != text => api.carry_out(definition(&model, new), &keys),

@@ -81,6 +81,17 @@ pub(crate) fn select(model: &mut Model, by: isize) {
     model.selected = numbers.get(next).copied().unwrap_or(0);
 }
 
+/// Moves a task to the place of another one of its section.
+pub(crate) fn carry(model: &mut Model, number: i32, to: i32) {
+    let place = |number| model.tasks.iter().position(|task| task.task_number == number);
+    let (Some(from), Some(to)) = (place(number), place(to)) else { return };
+    if model.tasks[from].status == model.tasks[to].status {
+        let task = model.tasks.remove(from);
+        model.tasks.insert(to, task);
+        model.is_reordered = true;
+    }
+}
+
 /// Returns the order of all tasks after the selected one has changed places with its neighbour in its section.
 pub(crate) fn moved(model: &Model, by: isize) -> Option<Vec<i32>> {
     let selected = model.task(model.selected)?;

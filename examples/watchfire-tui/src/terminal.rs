@@ -1,35 +1,74 @@
 //! The person's terminal: taken over, and put back as it was, whatever ends the program.
 
-use std::io::{Stdout, Write as _, stdout};
+use std::io::{Write as _, stdout};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
+use crossterm::cursor::SetCursorStyle;
 use crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
+use crossterm::style::Print;
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, DisableLineWrap, EnableLineWrap, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, supports_keyboard_enhancement,
 };
 use crossterm::{cursor, execute, queue};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
 
-use crate::model::Model;
+use watchfire_core::terminal::Modes;
+
+use crate::model::{Focus, Model, RightTab};
+use crate::picture::Painter;
 use crate::selection::Selection;
-use crate::view::view;
+
+/// Time that a terminal has for an answer: over a slow line it takes a while.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the terminal says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Its background is dark.
+    pub(crate) dark: bool,
+    /// It knows kitty's keyboard protocol.
+    pub(crate) spells: bool,
+}
+
+impl Asked {
+    /// Asks the terminal. Nothing else may read it meanwhile.
+    pub(crate) fn terminal(dark: Option<bool>) -> Self {
+        let dark = dark.unwrap_or_else(|| {
+            let mut options = QueryOptions::default();
+            options.timeout = PATIENCE;
+            // Most are dark, also of those that do not say.
+            !matches!(theme_mode(options), Ok(ThemeMode::Light))
+        });
+        let spells = enable_raw_mode().is_ok() && supports_keyboard_enhancement().unwrap_or(false);
+        Self { dark, spells }
+    }
+}
 
 /// True while the terminal is ours.
 static OURS: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
+/// True while the terminal spells keys in kitty's protocol for us.
+static SPELLS: AtomicBool = AtomicBool::new(false);
+
 /// The terminal while it is ours. It is put back when this is dropped, and before the message of a panic.
 #[derive(Debug)]
-pub(crate) struct Screen(Terminal<CrosstermBackend<Stdout>>);
+pub(crate) struct Screen {
+    painter: Painter,
+    /// The keyboard flags that were asked for. `None` for a terminal without kitty's protocol.
+    keys: Option<KeyboardEnhancementFlags>,
+}
 
 impl Screen {
-    pub(crate) fn take() -> std::io::Result<Self> {
+    /// Takes the terminal. `spells`: it knows kitty's keyboard protocol.
+    pub(crate) fn take(spells: bool) -> std::io::Result<Self> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -39,31 +78,71 @@ impl Screen {
         });
         OURS.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        let taken =
-            execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, EnableBracketedPaste, cursor::Hide);
-        let made = taken.and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
-        if made.is_err() {
+        let mut taken = execute!(
+            stdout(),
+            EnterAlternateScreen,
+            DisableLineWrap,
+            EnableMouseCapture,
+            EnableBracketedPaste,
+            cursor::Hide
+        );
+        let keys = spells.then(|| keys(false));
+        if let (Ok(()), Some(keys)) = (&taken, keys) {
+            // On the screen that is ours now: each has flags of its own.
+            SPELLS.store(true, Ordering::SeqCst);
+            taken = execute!(stdout(), PushKeyboardEnhancementFlags(keys));
+        }
+        if taken.is_err() {
             restore();
         }
-        made.map(Self)
+        taken.map(|()| Self { painter: Painter::default(), keys })
     }
 
     /// Draws a model, as one update, so that no half of it is seen.
     pub(crate) fn draw(&mut self, model: &Model) -> std::io::Result<()> {
-        queue!(self.0.backend_mut(), BeginSynchronizedUpdate)?;
-        let drawn = self.0.draw(|frame| view(model, frame)).map(drop);
-        // Also after an error: a terminal shows nothing else before the end.
-        execute!(self.0.backend_mut(), EndSynchronizedUpdate)?;
-        drawn
+        let mut out = stdout().lock();
+        let painted = self.painter.paint(model);
+        if !painted.is_empty() {
+            queue!(out, BeginSynchronizedUpdate, Print(painted), EndSynchronizedUpdate)?;
+        }
+        let wanted = keys(is_told_of_releases(model));
+        if self.keys.is_some_and(|keys| keys != wanted) {
+            queue!(out, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags(wanted))?;
+            self.keys = Some(wanted);
+        }
+        out.flush()
+    }
+
+    /// Rings the bell, and lets the terminal show words as a notification, in the two spellings that terminals know.
+    pub(crate) fn alert(words: &str) -> std::io::Result<()> {
+        let words: String = words.chars().filter(|c| !c.is_control() && *c != ';').collect();
+        let mut out = stdout().lock();
+        write!(out, "\x07\x1b]9;{words}\x1b\\\x1b]777;notify;Watchfire;{words}\x1b\\")?;
+        out.flush()
     }
 
     /// Puts the text that a model selects into the clipboard.
     pub(crate) fn copy(&mut self, model: &Model, selected: Selection) -> std::io::Result<()> {
         // Drawn once more: what is on the screen may be older than the selection.
-        let drawn = self.0.draw(|frame| view(model, frame))?;
-        let text = selected.text(model.areas().terminal, drawn.buffer);
-        execute!(self.0.backend_mut(), CopyToClipboard::to_clipboard_from(text))
+        let (drawn, _) = self.painter.draw(model);
+        let text = selected.text(model.areas().terminal, &drawn);
+        execute!(stdout(), CopyToClipboard::to_clipboard_from(text))
     }
+}
+
+/// Returns the keyboard flags to ask for: keys that can be told apart, and repeats and releases for an agent that wants them.
+fn keys(events: bool) -> KeyboardEnhancementFlags {
+    let mut keys =
+        KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES | KeyboardEnhancementFlags::REPORT_ALTERNATE_KEYS;
+    keys.set(KeyboardEnhancementFlags::REPORT_EVENT_TYPES, events);
+    keys
+}
+
+/// Returns true if the agent that has the keys wants to know when one is let go.
+fn is_told_of_releases(model: &Model) -> bool {
+    let screen = model.terminal.snapshot.as_ref().filter(|_| !model.terminal.ended);
+    let has_keys = model.focus == Focus::Right && model.right == RightTab::Chat;
+    has_keys && screen.is_some_and(|screen| screen.modes.contains(Modes::KEYS_EVENTS))
 }
 
 impl Drop for Screen {
@@ -78,11 +157,16 @@ pub(crate) fn restore() {
         return;
     }
     // Failures are ignored: they mean that the terminal is gone.
+    if SPELLS.swap(false, Ordering::SeqCst) {
+        let _ = execute!(stdout(), PopKeyboardEnhancementFlags);
+    }
     let _ = execute!(
         stdout(),
         EndSynchronizedUpdate,
         DisableBracketedPaste,
         DisableMouseCapture,
+        SetCursorStyle::DefaultUserShape,
+        EnableLineWrap,
         LeaveAlternateScreen,
         cursor::Show
     );

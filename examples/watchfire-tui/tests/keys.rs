@@ -38,7 +38,9 @@ fn name(command: &Command) -> &'static str {
         Command::ListTrash => "ListTasks",
         Command::EmptyTrash => "EmptyTrash",
         Command::GetInbox => "GetStatus",
-        Command::Follow(_) => "SubscribeScreen",
+        Command::Follow(_) | Command::Watch(_) => "SubscribeScreen",
+        Command::DeleteLog(_) => "DeleteLog",
+        Command::Alert(_) => "bell",
         Command::Answer { .. } => "Answer",
         Command::Edit(_) => "editor",
     }
@@ -653,4 +655,126 @@ fn random_keys_draw_something() {
             terminal.draw(|frame| watchfire_tui::view::view(&model, frame)).unwrap();
         }
     }
+}
+
+#[test]
+fn chosen_keys_do_what_they_were_chosen_for() {
+    let keys = [("start", "ctrl+s"), ("quit", "f10"), ("help", "f1"), ("delete", "s")];
+    let keys = keys.iter().map(|(name, key)| ((*name).to_owned(), (*key).to_owned())).collect();
+    let mut model = model(100, 30);
+    model.keymap = watchfire_tui::keymap::Keymap::new(&keys).unwrap();
+    model.selected = 2;
+    assert_eq!(press(&mut model, &["ctrl+s"]), [Command::StartAgent { mode: "task", tasks: vec![2] }]);
+    press(&mut model, &["s"]);
+    assert!(matches!(model.overlay, Some(Overlay::Confirm(Confirm::Delete(_)))));
+    press(&mut model, &["n", "x"]);
+    assert!(model.overlay.is_none(), "the key was given away");
+    // While one types, keys are characters.
+    press(&mut model, &["/", "s", "x"]);
+    assert_eq!(model.filter.0, "sx");
+    press(&mut model, &["esc", "ctrl+q"]);
+    model.selected = 2;
+    assert_eq!(press(&mut model, &["f10"]), [Command::Quit]);
+    press(&mut model, &["f1"]);
+    assert!(matches!(model.overlay, Some(Overlay::Help)));
+    // An action of the palette does not depend on the key that it has.
+    press(&mut model, &["esc", ":"]);
+    type_in(&mut model, "start the task");
+    assert_eq!(press(&mut model, &["enter"]), [Command::StartAgent { mode: "task", tasks: vec![2] }]);
+}
+
+#[test]
+fn a_task_has_an_agent_and_others_before_it() {
+    let mut model = model(100, 30);
+    press(&mut model, &["a"]);
+    type_in(&mut model, "New\n");
+    press(&mut model, &["backtab"; 5]);
+    type_in(&mut model, "codex\n#0004, 2\nui slow\n");
+    let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
+    assert_eq!((request.title.as_str(), request.agent.as_str()), ("New", "codex"));
+    assert_eq!(
+        (&request.depends_on[..], &request.labels[..]),
+        (&[4, 2][..], &["ui".to_owned(), "slow".to_owned()][..])
+    );
+    // Only what has changed is sent, and what is wrong is said.
+    model.tasks[0].depends_on = vec![4];
+    model.tasks[0].labels = vec!["ui".to_owned()];
+    model.selected = model.tasks[0].task_number;
+    press(&mut model, &["e", "down", "ctrl+down", "ctrl+down", "down"]);
+    type_in(&mut model, " x");
+    assert_eq!(press(&mut model, &["ctrl+s"]), []);
+    let Some(Overlay::Task(form)) = &model.overlay else { panic!("no form") };
+    assert_eq!(form.problem, Some("after: the numbers of tasks"));
+    press(&mut model, &["backspace"]);
+    type_in(&mut model, "2");
+    let [Command::UpdateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no change") };
+    assert_eq!(request.depends_on.as_ref().unwrap().task_numbers, [4, 2]);
+    assert_eq!((&request.labels, &request.agent, &request.title), (&None, &None, &None));
+}
+
+#[test]
+fn a_task_is_carried_to_another_place() {
+    let mut model = model(100, 30);
+    let order = |model: &Model| model.tasks.iter().map(|task| task.task_number).collect::<Vec<_>>();
+    let before = order(&model);
+    let left = |model: &mut Model, kind, row| mouse(model, kind, 5, row);
+    // The second task of the drafts onto the first.
+    left(&mut model, MouseEventKind::Down(MouseButton::Left), 4);
+    assert_eq!(model.selected, 4);
+    left(&mut model, MouseEventKind::Drag(MouseButton::Left), 3);
+    // Another section is no place for it.
+    left(&mut model, MouseEventKind::Drag(MouseButton::Left), 7);
+    let commands = left(&mut model, MouseEventKind::Up(MouseButton::Left), 7);
+    assert_eq!(commands, [Command::ReorderTasks(vec![4, 1, 2, 7, 3, 6])]);
+    assert_ne!(before, order(&model));
+    // A click alone changes nothing.
+    left(&mut model, MouseEventKind::Down(MouseButton::Left), 3);
+    assert_eq!(left(&mut model, MouseEventKind::Up(MouseButton::Left), 3), []);
+}
+
+#[test]
+fn a_log_is_deleted_after_a_question() {
+    let mut model = model(100, 30);
+    press(&mut model, &["tab", "l"]);
+    let log = proto::Log { log_id: "chat-1".to_owned(), ..Default::default() };
+    update(&mut model, Message::Logs(vec![log]));
+    assert_eq!(press(&mut model, &["x", "n"]), []);
+    assert_eq!(press(&mut model, &["x", "y"]), [Command::DeleteLog("chat-1".to_owned())]);
+}
+
+#[test]
+fn a_key_that_is_let_go_is_told_to_those_who_ask() {
+    use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    show(&mut model, screen(20, 5, "\x1b[>3u"));
+    let release = KeyEvent::new_with_kind(KeyCode::Up, KeyModifiers::NONE, KeyEventKind::Release);
+    assert_eq!(update(&mut model, Message::Key(release)), []);
+    press(&mut model, &["tab"]);
+    assert_eq!(update(&mut model, Message::Key(release)), [Command::SendInput(b"\x1b[1;1:3A".to_vec())]);
+    let shifted = KeyEvent::new(KeyCode::Enter, KeyModifiers::SHIFT);
+    assert_eq!(update(&mut model, Message::Key(shifted)), [Command::SendInput(b"\x1b[13;2u".to_vec())]);
+    show(&mut model, screen(20, 5, ""));
+    assert_eq!(update(&mut model, Message::Key(release)), []);
+}
+
+/// `docs/tui.md` lists every action with its key. `WATCHFIRE_BLESS=1` writes the list.
+#[test]
+fn the_page_lists_every_action() {
+    use watchfire_tui::keymap::{ACTIONS, Stroke};
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tui.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let row = |action: &watchfire_tui::keymap::Action| {
+        let key = Stroke::parse(action.key).unwrap();
+        format!("| `{}` | `{key}` | {} |\n", action.name, action.does)
+    };
+    let table =
+        format!("| action | key | effect |\n|---|---|---|\n{}", ACTIONS.iter().map(row).collect::<String>());
+    if std::env::var_os("WATCHFIRE_BLESS").is_some() {
+        let begin = page.find("| action |").or(page.find("ACTIONS\n")).unwrap();
+        let end = begin + page[begin..].find("## ").unwrap();
+        std::fs::write(&path, format!("{}{table}\n{}", &page[..begin], &page[end..])).unwrap();
+        return;
+    }
+    assert!(page.contains(&table), "the page has another list than:\n{table}");
 }

@@ -15,6 +15,7 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_tui::message::Message;
 use watchfire_tui::model::Model;
+use watchfire_tui::theme::Depth;
 use watchfire_tui::update::update;
 use watchfire_tui::view::view;
 
@@ -100,35 +101,56 @@ fn show_diff(model: &mut Model) {
     ];
     let lines = lines.map(|(part, text)| DiffLine { part: part.into(), text: text.to_owned() });
     let number = model.selected;
+    let inks = watchfire_tui::syntax::inks(&lines);
     update(model, Message::Diff(number, lines.into()));
+    update(model, Message::Inked(number, inks));
 }
 
-#[test]
-fn the_main_screen_at_three_sizes() {
-    for (cols, rows) in [(80, 24), (120, 40), (200, 60)] {
-        compare(&format!("main-{cols}x{rows}"), &text(&drawn(&working(cols, rows))));
+/// The sizes at which everything is looked at.
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+/// Draws a state at every size: its text, and its looks on a dark and on a light background.
+fn pictures(prepare: &dyn Fn(&mut Model)) -> String {
+    let mut all = String::new();
+    for (cols, rows) in SIZES {
+        let mut model = working(cols, rows);
+        prepare(&mut model);
+        let _ = writeln!(all, "== {cols}x{rows}\n{}", text(&drawn(&model)));
+        for (name, dark) in [("dark", true), ("light", false)] {
+            model.dark = dark;
+            let _ = writeln!(all, "-- {name}\n{}", looks(&drawn(&model)));
+        }
     }
+    all
 }
 
 #[test]
-fn the_main_screen_in_dark_light_and_without_colours() {
+fn without_colours_nothing_has_one() {
     let mut model = working(80, 24);
-    compare("looks-dark", &looks(&drawn(&model)));
-    model.dark = false;
-    compare("looks-light", &looks(&drawn(&model)));
-    model.plain = true;
-    let plain = looks(&drawn(&model));
-    // Of the agent's own colours nothing is taken away.
-    let ours: Vec<_> =
-        plain.lines().filter(|line| !line.contains("208") && !line.starts_with("5:")).collect();
-    assert!(ours.iter().all(|line| line.contains(" - on -")), "{ours:#?}");
+    show_diff(&mut model);
+    for (depth, most) in [(Depth::Plain, None), (Depth::Sixteen, Some(15)), (Depth::Indexed, Some(255))] {
+        model.depth = depth;
+        for cell in &drawn(&model).content {
+            for color in [cell.fg, cell.bg] {
+                let fits = match color {
+                    Color::Reset => true,
+                    Color::Indexed(index) => most.is_some_and(|most| index <= most),
+                    _ => false,
+                };
+                assert!(fits, "{depth:?} {color:?}");
+            }
+        }
+    }
+    // What is selected is seen all the same.
+    model.depth = Depth::Plain;
+    assert!(drawn(&model).content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
 }
 
 /// Brings a model into a state.
 type Prepare = Box<dyn Fn(&mut Model)>;
 
 #[test]
-fn every_other_screen() {
+fn every_screen() {
     let issue = |kind: &str, seconds: Option<i64>| proto::AgentIssue {
         issue_type: kind.to_owned(),
         message: "You've hit your limit".to_owned(),
@@ -146,7 +168,8 @@ fn every_other_screen() {
         ..Default::default()
     };
     let states: Vec<(&str, Prepare)> = vec![
-        ("idle", Box::new(|model| *model = support::model(80, 24))),
+        ("main", Box::new(|_| {})),
+        ("idle", Box::new(|model| *model = support::model(model.size.0, model.size.1))),
         ("definition", Box::new(|model| drop(press(model, &["2"])))),
         ("settings", Box::new(|model| drop(press(model, &["3", "j", "enter"])))),
         ("help", Box::new(|model| drop(press(model, &["ctrl+h"])))),
@@ -162,8 +185,8 @@ fn every_other_screen() {
         ("failed", Box::new(|model| drop(update(model, Message::Failed("no such task\x1b[2J".to_owned()))))),
         ("disconnected", Box::new(|model| drop(update(model, Message::Disconnected)))),
         ("shut-down", Box::new(|model| drop(update(model, Message::ShutDown)))),
-        ("starting", Box::new(|model| *model = Model::new((80, 24)))),
-        ("too-small", Box::new(|model| drop(update(model, Message::Resize(79, 24))))),
+        ("starting", Box::new(|model| *model = Model::new(model.size))),
+        ("too-small", Box::new(|model| drop(update(model, Message::Resize(79, model.size.1))))),
         (
             "auth",
             Box::new(move |model| {
@@ -193,6 +216,28 @@ fn every_other_screen() {
                 let status =
                     proto::AgentStatus { wildfire_phase: "refine".to_owned(), ..at_work(4, "wildfire") };
                 update(model, Message::Status(Box::new(status)));
+            }),
+        ),
+        (
+            "tiles",
+            Box::new(|model| {
+                let mut status = support::several(&[2, 7, 4]);
+                status.all[1].questions.push("Which port?".to_owned());
+                update(model, Message::Status(Box::new(status)));
+                press(model, &["w", "l"]);
+                for session in ["session-2", "session-7"] {
+                    let snapshot = screen(80, 24, AGENT);
+                    update(model, Message::Tile { session: session.to_owned(), snapshot });
+                }
+            }),
+        ),
+        (
+            "several",
+            Box::new(|model| {
+                let mut status = support::several(&[2, 7, 4]);
+                status.all[1].questions.push("Which port?".to_owned());
+                update(model, Message::Status(Box::new(status)));
+                press(model, &["F"]);
             }),
         ),
         ("diff", Box::new(show_diff)),
@@ -269,19 +314,13 @@ fn every_other_screen() {
         (
             "empty",
             Box::new(|model| {
-                *model = support::model(80, 24);
+                *model = support::model(model.size.0, model.size.1);
                 update(model, Message::Tasks(Vec::new()));
             }),
         ),
     ];
     for (name, prepare) in states {
-        let mut model = working(80, 24);
-        prepare(&mut model);
-        if name == "too-small" {
-            // Drawn for the size that the terminal has.
-            assert_eq!(model.size, (79, 24));
-        }
-        compare(name, &text(&drawn(&model)));
+        compare(name, &pictures(&prepare));
     }
 }
 

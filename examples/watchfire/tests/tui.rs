@@ -46,7 +46,7 @@ struct Shown(OnTerminal);
 
 impl Shown {
     fn start(home: &Home, at: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        let shown = Self(OnTerminal::start(&home.0, at, args, variables));
+        let shown = Self(OnTerminal::answering(&home.0, at, args, variables));
         shown.size(100, 30);
         shown
     }

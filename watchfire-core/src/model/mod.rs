@@ -30,7 +30,7 @@ pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
 pub use section::PromptSection;
 pub use settings::{
-    AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, NotifySettings, Settings,
+    AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, NotifySettings, Settings, TuiSettings,
     UnknownSpending,
 };
 pub use task::{Task, TaskStatus};

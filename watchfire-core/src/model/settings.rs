@@ -40,6 +40,9 @@ pub struct Settings {
     /// How the person is told when work needs them.
     #[serde(default, skip_serializing_if = "NotifySettings::is_default", deserialize_with = "or_default")]
     pub notify: NotifySettings,
+    /// Options of the terminal interface.
+    #[serde(default, skip_serializing_if = "TuiSettings::is_default", deserialize_with = "or_default")]
+    pub tui: TuiSettings,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
@@ -56,6 +59,7 @@ impl Default for Settings {
             budget: BudgetSettings::default(),
             logs: LogSettings::default(),
             notify: NotifySettings::default(),
+            tui: TuiSettings::default(),
             extra: Extra::new(),
         }
     }
@@ -196,6 +200,30 @@ pub struct NotifySettings {
 }
 
 impl NotifySettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Options of the terminal interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TuiSettings {
+    /// `dark` or `light`. Absent: what the terminal's background is.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub theme: Option<String>,
+    /// False to tell of what needs the person without a bell and without a notification of the terminal. Absent: true.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub bell: Option<bool>,
+    /// The person's own keys, by the names of actions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
+    pub keys: BTreeMap<String, String>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl TuiSettings {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -8,7 +8,7 @@ use crate::forms::{Line, TaskForm};
 use crate::lists::{self, Kind};
 use crate::message::Command;
 use crate::model::{Confirm, LeftTab, Model, Overlay, RightTab, Words};
-use crate::tasks;
+use crate::{agents, tasks};
 
 /// The fields of the settings tab.
 pub(crate) const FIELDS: [&str; 6] =
@@ -93,6 +93,18 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('T') => return lists::open(model, Kind::Trash),
         KeyCode::Char('I') => return lists::open(model, Kind::Inbox),
         KeyCode::Char('D') => return show_right(model, RightTab::Diff),
+        KeyCode::Char('w') if agents::running(model).next().is_none() => flash(model, "nothing runs", false),
+        KeyCode::Char('w') => agents::open(model),
+        KeyCode::Char(']') => agents::turn(model, 1),
+        KeyCode::Char('[') => agents::turn(model, -1),
+        KeyCode::Char('F') => {
+            model.follows = !model.follows;
+            let words = match model.follows {
+                true => "the agent that needs you is shown by itself",
+                false => "no agent is shown by itself",
+            };
+            flash(model, words, false);
+        }
         KeyCode::Char('X') if model.is_busy() => model.overlay = Some(Overlay::Confirm(Confirm::Stop)),
         KeyCode::Char('X') => flash(model, "nothing runs", false),
         KeyCode::Char('s' | 'r' | 't' | 'd' | 'm' | 'x') | KeyCode::Delete => return of_chosen(model, code),

@@ -14,9 +14,10 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_core::terminal::Snapshot;
 
 use crate::diff::rows;
+use crate::keymap::Scope;
 use crate::message::{Command, Message};
 use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab, Terminal};
-use crate::{encode, lists, tasks};
+use crate::{agents, alerts, encode, lists, tasks};
 
 /// Time that words stay in the status bar.
 const FLASH: u64 = 3_000;
@@ -30,10 +31,10 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         model.flash = None;
     }
     let mut commands = match message {
-        Message::Key(event) if event.kind == KeyEventKind::Release => Vec::new(),
+        Message::Key(event) if event.kind == KeyEventKind::Release => released(model, &event),
         Message::Key(event) => {
             model.selection = None;
-            key(model, event)
+            translated(model, event)
         }
         Message::Found(line) => found(model, line),
         Message::Screen { session, snapshot } => screen(model, session, snapshot),
@@ -44,15 +45,21 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
             Vec::new()
         }
     };
+    commands.extend(alerts::news(model));
     commands.extend(follow(model));
+    commands.extend(agents::watch(model));
     commands.extend(diff(model));
     commands.extend(fit(model));
     commands
 }
 
-/// Asks for the terminal of the selected task's agent, if it has one, else for the newest.
+/// Asks for the terminal that the person has chosen, else for that of the selected task's agent, else for the newest.
 fn follow(model: &mut Model) -> Option<Command> {
-    let agent = model.agent_of(model.selected).filter(|agent| agent.is_running);
+    let is_picked = |agent: &&proto::AgentStatus| {
+        model.picked.as_ref().is_some_and(|(task, it)| *task == model.selected && *it == agent.session_id)
+    };
+    let picked = agents::running(model).find(is_picked);
+    let agent = picked.or_else(|| model.agent_of(model.selected).filter(|agent| agent.is_running));
     let wanted = agent.map(|agent| agent.session_id.clone()).unwrap_or_default();
     if wanted == model.followed {
         return None;
@@ -135,11 +142,19 @@ fn learn(model: &mut Model, message: Message) {
             model.logs.list = Some(list);
         }
         Message::Diff(task, lines) if task == model.diff.task => {
+            model.diff.inks = Vec::new();
             model.diff.rows = rows(&lines, model.diff.beside);
             model.diff.lines = Some(lines);
         }
+        Message::Inked(task, inks) if task == model.diff.task => model.diff.inks = inks,
         // Another task is selected meanwhile.
-        Message::Diff(..) => {}
+        Message::Diff(..) | Message::Inked(..) => {}
+        Message::Tile { session, snapshot } => {
+            let is_watched = model.watched.contains(&session);
+            if let Some(tiles) = model.tiles.as_mut().filter(|_| is_watched) {
+                tiles.screens.insert(session, snapshot);
+            }
+        }
         Message::Branches(branches) => lists::fill(model, lists::of_branches(&branches)),
         Message::Trash(tasks) => lists::fill(model, lists::of_trash(&tasks)),
         Message::Inbox(agents) => {
@@ -177,6 +192,30 @@ fn fit(model: &mut Model) -> Option<Command> {
     Some(Command::Resize { rows: area.height, cols: area.width })
 }
 
+/// Takes in a key as the rest of the program knows it, whatever the person has chosen.
+fn translated(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    let is_typing = model.overlay.is_some() || model.filter.1 || model.settings.editing.is_some();
+    let mut scopes = vec![Scope::Everywhere];
+    match (model.focus, model.right, model.left) {
+        _ if is_typing || model.tiles.is_some() => {}
+        (Focus::Right, RightTab::Chat, _) => scopes.push(Scope::Terminal),
+        (Focus::Left, _, LeftTab::Tasks) => scopes.push(Scope::Tasks),
+        _ => {}
+    }
+    match model.keymap.translate(event, &scopes) {
+        Some(event) => key(model, event),
+        None => Vec::new(),
+    }
+}
+
+/// Passes on that a key was let go, to an agent that wants to know.
+fn released(model: &Model, event: &KeyEvent) -> Vec<Command> {
+    let has_keys = model.focus == Focus::Right && model.right == RightTab::Chat && model.overlay.is_none();
+    let screen = model.terminal.snapshot.as_ref().filter(|_| !model.terminal.ended && model.tiles.is_none());
+    let bytes = screen.filter(|_| has_keys).map(|screen| encode::key(screen, event)).unwrap_or_default();
+    if bytes.is_empty() { Vec::new() } else { vec![Command::SendInput(bytes)] }
+}
+
 fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     if model.connection == Connection::ShutDown {
         return vec![Command::Quit];
@@ -197,6 +236,10 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     }
     if let Some(overlay) = model.overlay.take() {
         return overlay::key(model, overlay, event);
+    }
+    if model.tiles.is_some() {
+        agents::key(model, event);
+        return Vec::new();
     }
     let is_typing = model.filter.1 || model.settings.editing.is_some();
     if event.code == KeyCode::Tab && !is_typing {
@@ -221,6 +264,9 @@ fn quit(model: &mut Model) -> Vec<Command> {
 }
 
 fn paste(model: &mut Model, text: &str) -> Vec<Command> {
+    if model.tiles.is_some() {
+        return Vec::new();
+    }
     match &mut model.overlay {
         Some(Overlay::Task(form)) => {
             form.paste(text);

@@ -8,7 +8,7 @@ use crate::message::Command;
 use crate::model::{Focus, LeftTab, Model, Overlay, RightTab};
 use crate::selection::Selection;
 use crate::tasks::{self, Row};
-use crate::{encode, view};
+use crate::{agents, encode, view};
 
 /// Lines of one turn of the wheel.
 const WHEEL: i64 = 3;
@@ -29,6 +29,12 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
         }
         return Vec::new();
     }
+    if matches!(event.kind, MouseEventKind::Down(_)) {
+        model.carried = None;
+    }
+    if let Some(number) = model.carried {
+        return carry(model, number, &event, areas.list);
+    }
     if let Some(copied) = select(model, &event, areas.terminal) {
         return copied;
     }
@@ -46,6 +52,9 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
     ) {
         return Vec::new();
     }
+    if model.tiles.is_some() {
+        return in_tiles(model, &event, at);
+    }
     let is_left = areas.left.contains(at);
     match event.kind {
         MouseEventKind::Down(MouseButton::Left) => {
@@ -58,6 +67,11 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
             }
             if areas.header.contains(at) {
                 return header(model, event.column);
+            }
+            if areas.right.contains(at) && at.y + 1 == areas.right.bottom() {
+                let tab = view::agent_tabs(model).into_iter().find(|tab| tab.columns.contains(&at.x));
+                tab.into_iter().for_each(|tab| agents::enter(model, &tab.session));
+                return Vec::new();
             }
             if is_left {
                 model.focus = Focus::Left;
@@ -84,6 +98,44 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
     }
     if areas.terminal.contains(at) {
         return in_right(model, &event, areas.terminal);
+    }
+    Vec::new()
+}
+
+/// Carries a task to the place under the mouse, within its section, and saves the order when it is let go.
+fn carry(model: &mut Model, number: i32, event: &MouseEvent, list: Rect) -> Vec<Command> {
+    match event.kind {
+        MouseEventKind::Drag(MouseButton::Left) => {
+            let row = usize::from(event.row.saturating_sub(list.y));
+            let at = tasks::first_row(model, usize::from(list.height)) + row;
+            let under = match tasks::rows(model).get(at) {
+                Some(Row::Task(task)) if task.task_number != number => task.task_number,
+                _ => return Vec::new(),
+            };
+            tasks::carry(model, number, under);
+            Vec::new()
+        }
+        _ => {
+            model.carried = None;
+            // The list shows the new order already.
+            let order: Vec<_> = model.tasks.iter().map(|task| task.task_number).collect();
+            let is_new = std::mem::take(&mut model.is_reordered);
+            if is_new { vec![Command::ReorderTasks(order)] } else { Vec::new() }
+        }
+    }
+}
+
+/// A click on a tile selects it; a second one goes to its terminal.
+fn in_tiles(model: &mut Model, event: &MouseEvent, at: Position) -> Vec<Command> {
+    if event.kind == MouseEventKind::Down(MouseButton::Left) {
+        let tiles = agents::tiles(model, model.areas().tiles);
+        let under = tiles.into_iter().find(|(_, place)| place.contains(at));
+        let session = under.map(|(agent, _)| agent.session_id.clone());
+        match (&mut model.tiles, session) {
+            (Some(tiles), Some(session)) if tiles.selected == session => agents::enter(model, &session),
+            (Some(tiles), Some(session)) => tiles.selected = session,
+            _ => {}
+        }
     }
     Vec::new()
 }
@@ -200,6 +252,7 @@ fn row(model: &mut Model, list: Rect, at: Position) -> Vec<Command> {
             let rows = tasks::rows(model);
             if let Some(Row::Task(task)) = rows.get(first + row) {
                 model.selected = task.task_number;
+                model.carried = Some(model.selected);
             }
         }
         LeftTab::Settings if row < super::left::FIELDS.len() => model.settings.selected = row,

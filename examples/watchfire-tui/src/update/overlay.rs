@@ -82,6 +82,7 @@ fn confirmed(asked: Confirm) -> Vec<Command> {
         Confirm::Quit => Command::Quit,
         Confirm::Stop => Command::StopAgent,
         Confirm::EmptyTrash => Command::EmptyTrash,
+        Confirm::DeleteLog(log) => Command::DeleteLog(log),
         Confirm::Discard(task) => Command::DeleteBranch { task, discard: true },
     }]
 }
@@ -94,7 +95,7 @@ fn list_key(model: &mut Model, mut list: Box<Listed>, event: KeyEvent) -> Vec<Co
             // As if it had been pressed where it counts.
             model.focus = Focus::Left;
             show_left(model, LeftTab::Tasks);
-            return super::left::key(model, KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+            return super::key(model, key);
         }
         Chosen::Task(number) => model.selected = number,
         Chosen::Ask(asked) => model.overlay = Some(Overlay::Confirm(asked)),

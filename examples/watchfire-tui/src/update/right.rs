@@ -6,10 +6,10 @@ use watchfire_core::terminal::Modes;
 
 use super::show_right;
 use crate::diff::{Row, rows};
-use crate::encode;
 use crate::forms::Line;
 use crate::message::Command;
-use crate::model::{Model, Overlay, RightTab};
+use crate::model::{Confirm, Model, Overlay, RightTab};
+use crate::{agents, encode};
 
 pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     match model.right {
@@ -21,6 +21,16 @@ pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 
 /// All keys are the agent's, but those that the whole program keeps, and those that scroll where there is something to scroll to.
 fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    // Where there is one alone, they are its keys.
+    let by = match event.code {
+        KeyCode::Char('n') => 1,
+        KeyCode::Char('p') => -1,
+        _ => 0,
+    };
+    if by != 0 && event.modifiers.contains(KeyModifiers::ALT) && agents::running(model).nth(1).is_some() {
+        agents::turn(model, by);
+        return Vec::new();
+    }
     let Some(screen) = model.terminal.snapshot.clone().filter(|_| !model.terminal.ended) else {
         return without_agent(model, event);
     };
@@ -105,6 +115,11 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('k') | KeyCode::Up => model.logs.selected = at.saturating_sub(1),
         KeyCode::PageDown => model.logs.selected = (at + usize::from(page)).min(last),
         KeyCode::PageUp => model.logs.selected = at.saturating_sub(usize::from(page)),
+        KeyCode::Char('x') | KeyCode::Delete => {
+            let log = model.logs.list.as_ref().and_then(|list| list.get(at));
+            let asked = log.map(|log| Confirm::DeleteLog(log.log_id.clone()));
+            model.overlay = asked.map(Overlay::Confirm);
+        }
         KeyCode::Enter => {
             let log = model.logs.list.as_ref().and_then(|list| list.get(at));
             return log.map(|log| Command::GetLog(log.log_id.clone())).into_iter().collect();

@@ -8,9 +8,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
+use watchfire_client::daemon_proto as proto;
+
 use super::clean;
 use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::theme::{Look, of_project, style};
+use crate::{agents, alerts};
 
 /// Longest project name in the first row, and the columns that the rest of the row needs.
 const NAME: usize = 24;
@@ -48,6 +51,50 @@ pub(crate) fn right_tabs(model: &Model) -> Vec<(RightTab, Range<u16>)> {
         (tab, from..at - 3)
     };
     RightTab::ALL.into_iter().map(place).collect()
+}
+
+/// A tab of an agent, on the border below its terminal.
+pub(crate) struct AgentTab {
+    /// Its session.
+    pub(crate) session: String,
+    /// Its columns.
+    pub(crate) columns: Range<u16>,
+    words: String,
+    waits: bool,
+}
+
+/// Returns the tabs of the agents, where there are several.
+pub(crate) fn agent_tabs(model: &Model) -> Vec<AgentTab> {
+    let right = model.areas().right;
+    if model.right != RightTab::Chat || agents::running(model).nth(1).is_none() {
+        return Vec::new();
+    }
+    let mut at = right.x + 2;
+    let tab = |agent: &proto::AgentStatus| {
+        let waits = alerts::reason(agent).is_some();
+        let words = format!(" {}{} ", if waits { "!" } else { "" }, agents::name(agent));
+        let width = u16::try_from(words.chars().count()).unwrap_or(0);
+        let columns = at..at + width;
+        at = columns.end + 1;
+        AgentTab { session: agent.session_id.clone(), columns, words, waits }
+    };
+    // Those that do not fit are reached by the keys.
+    agents::running(model).map(tab).take_while(|tab| tab.columns.end < right.right()).collect()
+}
+
+/// Draws the tabs of the agents on the lower border of the right panel.
+pub(super) fn agents(model: &Model, frame: &mut Frame<'_>, panel: Rect) {
+    for AgentTab { session, columns, words, waits } in agent_tabs(model) {
+        let look = match (waits, session == agents::shown(model)) {
+            (true, _) => Look::Alert,
+            (false, true) => Look::Strong,
+            (false, false) => Look::Dim,
+        };
+        let width = columns.end - columns.start;
+        let place =
+            Rect::new(columns.start, panel.bottom().saturating_sub(1), width, 1).intersection(frame.area());
+        frame.render_widget(Span::styled(words, style(model, look)), place);
+    }
 }
 
 pub(super) fn header(model: &Model, frame: &mut Frame<'_>, area: Rect) {
@@ -111,6 +158,7 @@ pub(super) fn status(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (words, look) = told(model);
     let connection = match model.connection {
         Connection::Lost => Span::styled("⚠ Disconnected ", style(model, Look::Alert)),
+        _ if model.follows => Span::styled("Follows  Connected ", bar),
         _ => Span::styled("Connected ", bar),
     };
     let right = u16::try_from(connection.width()).unwrap_or(0);
@@ -139,6 +187,7 @@ fn told(model: &Model) -> (String, Style) {
                     "Delete the branch of #{number:04} with its unmerged work? A rescue ref keeps it. (y/n)"
                 )
             }
+            Confirm::DeleteLog(_) => "Delete this log? (y/n)".to_owned(),
             Confirm::Stop => "Stop all agents of this project? Their work is kept. (y/n)".to_owned(),
         };
         return (words, style(model, Look::Alert));
@@ -163,30 +212,49 @@ fn told(model: &Model) -> (String, Style) {
     if model.filter.1 {
         return (format!("/{}▏  Enter keep  Esc clear", clean(&model.filter.0)), bar);
     }
-    let keys = match (&model.overlay, model.focus, model.left, model.right) {
-        (Some(Overlay::Task(_)), ..) => "Ctrl+s save  Esc cancel",
-        (Some(Overlay::List(list)), ..) => list.words().1,
-        (Some(Overlay::Info(..)), ..) => "j/k scroll  Esc close",
-        (Some(_), ..) => "Esc close",
-        (_, Focus::Right, _, RightTab::Chat) => "Ctrl+q quit  Ctrl+h help  Tab switch  (input goes to agent)",
-        (_, Focus::Right, _, RightTab::Logs) => {
-            "Ctrl+q quit  Ctrl+h help  Tab switch  j/k move  Enter read  Esc back"
-        }
-        (_, Focus::Right, _, RightTab::Diff) => "Ctrl+q quit  j/k scroll  n/p file  v sides  r again  h logs",
-        (_, _, LeftTab::Tasks, _) if !model.marked.is_empty() => {
-            let count = model.marked.len();
-            return (
-                format!("{count} marked: s start  r ready  t draft  d done  m merge  x delete  Esc none"),
-                bar,
-            );
-        }
-        (_, _, LeftTab::Tasks, _) => {
-            "Ctrl+q quit  Ctrl+h help  Tab switch  a add  e edit  s start  r ready  d done  x delete"
-        }
-        (_, _, LeftTab::Definition, _) => "Ctrl+q quit  Ctrl+h help  Tab switch  e edit  (opens $EDITOR)",
-        (_, _, LeftTab::Settings, _) => {
-            "Ctrl+q quit  Ctrl+h help  Tab switch  j/k navigate  Enter edit  Space toggle"
-        }
+    (hints(model), bar)
+}
+
+/// Returns the keys that count here.
+fn hints(model: &Model) -> String {
+    let hints = |hints: &[(&str, &str)]| {
+        let hint = |(action, word): &(&str, &str)| format!("{} {word}", model.keymap.shown(&[*action]));
+        hints.iter().map(hint).collect::<Vec<_>>().join("  ")
     };
-    (keys.to_owned(), bar)
+    let everywhere = hints(&[("quit", "quit"), ("help", "help"), ("panel", "switch")]);
+    let here = match (&model.overlay, model.focus, model.left, model.right) {
+        (Some(Overlay::Task(_)), ..) => return "Ctrl+s save  Esc cancel".to_owned(),
+        (Some(Overlay::List(list)), ..) => return list.words().1.to_owned(),
+        (Some(Overlay::Info(..)), ..) => return "j/k scroll  Esc close".to_owned(),
+        (Some(_), ..) => return "Esc close".to_owned(),
+        _ if model.tiles.is_some() => return "arrows choose  Enter go to it  Esc back".to_owned(),
+        (_, Focus::Right, _, RightTab::Chat) => "(input goes to agent)".to_owned(),
+        (_, Focus::Right, _, RightTab::Logs) => "j/k move  Enter read  x delete  Esc back".to_owned(),
+        (_, Focus::Right, _, RightTab::Diff) => {
+            let quit = hints(&[("quit", "quit")]);
+            return format!("{quit}  j/k scroll  n/p file  v sides  r again  h logs");
+        }
+        (_, _, LeftTab::Tasks, _) if !model.marked.is_empty() => {
+            let keys = [
+                ("start", "start"),
+                ("ready", "ready"),
+                ("draft", "draft"),
+                ("done", "done"),
+                ("merge", "merge"),
+                ("delete", "delete"),
+            ];
+            return format!("{} marked: {}  Esc none", model.marked.len(), hints(&keys));
+        }
+        (_, _, LeftTab::Tasks, _) => hints(&[
+            ("add", "add"),
+            ("edit", "edit"),
+            ("start", "start"),
+            ("ready", "ready"),
+            ("done", "done"),
+            ("delete", "delete"),
+        ]),
+        (_, _, LeftTab::Definition, _) => "e edit  (opens $EDITOR)".to_owned(),
+        (_, _, LeftTab::Settings, _) => "j/k navigate  Enter edit  Space toggle".to_owned(),
+    };
+    format!("{everywhere}  {here}")
 }

@@ -8,6 +8,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 use watchfire_client::daemon_proto as proto;
 
 use super::{clean, middle};
+use crate::alerts;
 use crate::model::{Focus, LeftTab, Model};
 use crate::tasks::{Row, first_row, rows};
 use crate::theme::{Look, style};
@@ -59,7 +60,7 @@ fn of_task(model: &Model, task: &proto::Task, is_selected: bool, width: usize) -
     let failed = task.success == Some(false) || !task.merge_failure_reason.is_empty();
     let spinner = SPINNER[usize::try_from(model.now / 250).unwrap_or(0) % SPINNER.len()];
     let (mark, look) = match (task.status.as_str(), agent) {
-        (_, Some(agent)) if waits(&agent.state) => ("[!]".to_owned(), style(model, Look::Fire)),
+        (_, Some(agent)) if alerts::reason(agent).is_some() => ("[!]".to_owned(), style(model, Look::Fire)),
         (_, Some(_)) => (format!("[{spinner}]"), style(model, Look::Good)),
         ("ready", None) => ("[R]".to_owned(), style(model, Look::Ready)),
         ("done", None) if failed => ("[✗]".to_owned(), style(model, Look::Bad)),
@@ -106,11 +107,6 @@ fn clip(text: &str, columns: usize) -> String {
     }
     cut.push('…');
     cut
-}
-
-/// Returns true for the state of an agent that waits for a person.
-fn waits(state: &str) -> bool {
-    ["asking", "limited", "held", "incomplete"].contains(&state)
 }
 
 fn definition(model: &Model, frame: &mut Frame<'_>, area: Rect) {

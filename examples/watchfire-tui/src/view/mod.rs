@@ -5,23 +5,48 @@ mod left;
 mod overlay;
 mod right;
 mod screen;
+mod tiles;
 
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Rect};
+use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, BorderType, Paragraph};
 
-pub(crate) use bars::{left_tabs, right_tabs};
+pub(crate) use bars::{agent_tabs, left_tabs, right_tabs};
 pub(crate) use overlay::info_lines;
 pub(crate) use right::first_log;
+pub(crate) use screen::{AgentLines, MODIFIERS};
 
 use crate::layout::{Areas, SMALLEST};
 use crate::model::{Connection, Focus, Model, Overlay};
 use crate::theme::{Look, style};
 
-/// Draws a model.
+/// Returns the lines of agents' terminals that a picture of the model shows.
+pub(crate) fn agent_lines(model: &Model) -> Vec<AgentLines<'_>> {
+    match model.tiles {
+        Some(_) => tiles::lines(model),
+        None => right::lines(model).into_iter().collect(),
+    }
+}
+
+/// Returns the place of the cursor. Where text is typed elsewhere, the text shows its own.
+pub(crate) fn cursor(model: &Model) -> Option<Position> {
+    if model.tiles.is_some()
+        || model.connection != Connection::Connected && model.connection != Connection::Lost
+    {
+        return None;
+    }
+    right::cursor(model)
+}
+
+/// Draws a model, in the colours that the terminal has.
 pub fn view(model: &Model, frame: &mut Frame<'_>) {
+    draw(model, frame);
+    model.depth.fit(frame.buffer_mut());
+}
+
+fn draw(model: &Model, frame: &mut Frame<'_>) {
     let whole = frame.area();
     if Areas::is_too_small(model.size) {
         let (cols, rows) = model.size;
@@ -36,6 +61,11 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
     }
     let areas = model.areas();
     bars::header(model, frame, areas.header);
+    if model.tiles.is_some() {
+        tiles::view(model, frame, areas.tiles);
+        bars::status(model, frame, areas.status);
+        return over(model, frame);
+    }
     if !model.zoomed {
         frame.render_widget(panel(model, Focus::Left), areas.left);
         left::view(model, frame, areas.list);
@@ -45,7 +75,13 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
     if let Some(selection) = model.selection {
         selection.draw(areas.terminal, frame.buffer_mut());
     }
+    bars::agents(model, frame, areas.right);
     bars::status(model, frame, areas.status);
+    over(model, frame);
+}
+
+/// Draws what lies over the panels.
+fn over(model: &Model, frame: &mut Frame<'_>) {
     match &model.overlay {
         Some(Overlay::Help) => overlay::help(model, frame),
         Some(Overlay::Task(form)) => overlay::task(model, form, frame),

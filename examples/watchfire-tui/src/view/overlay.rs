@@ -13,36 +13,48 @@ use crate::lists::{Kind, Listed};
 use crate::model::Model;
 use crate::theme::{Look, style};
 
+/// A row of the help: keys that are always the same, then names of actions, then their effect.
+type Keys = (&'static str, &'static [&'static str], &'static str);
+
 /// Every key, by where it counts. All of it fits into the smallest terminal.
-const KEYS: [(&str, &[(&str, &str)]); 5] = [
+const KEYS: [(&str, &[Keys]); 5] = [
     (
         "Everywhere",
         &[
-            ("Ctrl+q", "quit; agents go on"),
-            ("Ctrl+h  ?", "this help"),
-            ("Tab", "the other panel"),
-            ("mouse", "click, scroll, drag the divider; drag over text copies it"),
+            ("", &["quit", "help", "panel"], "quit, agents go on; this help; other panel"),
+            ("mouse", &[], "click, scroll, drag divider, task, or text to copy"),
         ],
     ),
-    ("Left panel", &[("1 2 3  h l", "tabs"), ("j k  g G", "up and down; first and last task")]),
+    ("Left panel", &[("1 2 3  h l", &[], "tabs"), ("j k  g G", &[], "up and down; first and last task")]),
     (
         "Tasks",
         &[
-            ("a  e  x", "add, edit, delete"),
-            ("s  Space", "start; S all, W wildfire, c chat; mark several"),
-            ("r t d  J K", "ready, draft, done; move down and up"),
-            ("i  D  m U", "all about it; what it changes; merge it; undo it"),
-            ("b  T  I", "branches; trash; what waits in all projects"),
-            ("/  :", "show only those with a text; every action"),
-            ("A B  R  X", "answer; send back; resume; stop all"),
+            ("", &["add", "edit", "delete"], "add, edit, delete"),
+            ("", &["start", "start-all", "wildfire", "chat"], "start; all; wildfire; a chat"),
+            ("", &["ready", "draft", "done", "mark"], "ready, draft, done; mark several"),
+            ("", &["down", "up"], "move it down and up"),
+            ("", &["info", "diff", "merge", "undo"], "all about it; changes; merge; undo"),
+            ("", &["branches", "trash", "inbox"], "branches; trash; what waits everywhere"),
+            ("", &["filter", "actions"], "show only those with a text; every action"),
+            ("", &["answer", "send-back", "resume", "stop"], "answer; send back; resume; stop all"),
         ],
     ),
-    ("Terminal", &[("PgUp PgDn", "scroll back; Alt+/ find; Alt+z the whole screen")]),
+    (
+        "Agents",
+        &[
+            (
+                "",
+                &["tiles", "previous-agent", "next-agent", "follow"],
+                "all; one by one; follow who needs you",
+            ),
+            ("PgUp PgDn", &["find", "zoom"], "scroll back; find; the whole screen"),
+        ],
+    ),
     (
         "Logs, diff",
         &[
-            ("Enter  Esc", "read a log, and back"),
-            ("n p  v r", "next and last file of a diff; sides; read it again"),
+            ("Enter Esc x", &[], "read a log, and back; delete it"),
+            ("n p  v r", &[], "next and last file of a diff; sides; read it again"),
         ],
     ),
 ];
@@ -64,12 +76,13 @@ pub(super) fn help(model: &Model, frame: &mut Frame<'_>) {
     let mut lines = Vec::new();
     for (heading, keys) in KEYS {
         lines.push(Line::from(Span::styled(heading, style(model, Look::Strong))));
-        for (key, does) in keys {
-            lines.push(Line::from(format!("  {key:<12}{does}")));
+        for (fixed, actions, does) in keys {
+            let keys = format!("{fixed} {}", model.keymap.shown(actions));
+            lines.push(Line::from(format!("  {:<22}{does}", keys.trim())));
         }
     }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let at = place(model, 64, height);
+    let at = place(model, 76, height);
     frame.render_widget(Clear, at);
     frame.render_widget(Paragraph::new(lines).block(frame_of(model, "Keys")), at);
 }
@@ -105,7 +118,7 @@ pub(super) fn list(model: &Model, list: &Listed, frame: &mut Frame<'_>) {
             true => style(model, Look::Selected),
             false => Style::default(),
         };
-        let key = item.key.map(|key| format!("{key}  ")).unwrap_or_default();
+        let key = if item.key.is_empty() { String::new() } else { format!("{:<7}", item.key) };
         let line = Paragraph::new(format!("{key}{}", clean(&item.text))).style(look);
         frame.render_widget(line, Rect::new(within.x, row, within.width, 1));
     }
@@ -182,8 +195,8 @@ pub(super) fn task(model: &Model, form: &TaskForm, frame: &mut Frame<'_>) {
     frame.render_widget(Clear, at);
     frame.render_widget(frame_of(model, &title), at);
     let within = Rect::new(at.x + 2, at.y + 1, at.width.saturating_sub(4), at.height.saturating_sub(2));
-    // Title and status have a row each; the texts share the rest, two thirds for what is to be done.
-    let texts = within.height.saturating_sub(6);
+    // What is one line has a row; the texts share the rest, two thirds for what is to be done.
+    let texts = within.height.saturating_sub(9);
     let prompt = (texts * 2 / 3).max(1);
     let mut top = within.y;
     let mut next = |height: u16| {
@@ -207,6 +220,18 @@ pub(super) fn task(model: &Model, form: &TaskForm, frame: &mut Frame<'_>) {
         frame,
         next(texts.saturating_sub(prompt).max(1)),
     );
+    let lines = [
+        (Field::Agent, "Agent   ", &form.agent),
+        (Field::After, "After   ", &form.after),
+        (Field::Labels, "Labels  ", &form.labels),
+    ];
+    for (field, words, line) in lines {
+        let at = next(1);
+        let width = 8.min(at.width);
+        frame.render_widget(label(field, words.trim_end()), at);
+        let place = Rect { x: at.x + width, width: at.width - width, ..at };
+        area(model, &line.0, form.field == field, frame, place);
+    }
     let status = if form.ready { "( ) draft  (•) ready" } else { "(•) draft  ( ) ready" };
     let line = Line::from(vec![label(Field::Status, "Status"), Span::raw(format!("  {status}"))]);
     frame.render_widget(Paragraph::new(line), next(1));

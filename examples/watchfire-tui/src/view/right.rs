@@ -1,7 +1,9 @@
 //! The right panel: the agent's terminal, and logs.
 
+use std::ops::Range;
+
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
@@ -9,11 +11,13 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_term::plain;
 
-use super::{clean, middle, screen};
+use super::screen::AgentLines;
+use super::{clean, middle};
 use crate::diff::{self, Row, Side};
 use crate::layout::Areas;
 use crate::model::{Focus, Model, RightTab};
-use crate::theme::{Look, style};
+use crate::syntax::Ink;
+use crate::theme::{Depth, Look, style};
 
 pub(super) fn view(model: &Model, frame: &mut Frame<'_>, areas: &Areas) {
     if areas.banner.height > 0 {
@@ -29,11 +33,12 @@ pub(super) fn view(model: &Model, frame: &mut Frame<'_>, areas: &Areas) {
 /// Draws the issue, the question or the phase of wildfire.
 fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (words, look) = match model.issue() {
-        Some(issue) => (issue_words(issue), Look::Alert),
+        Some(issue) => (issue_words(model, issue), Look::Alert),
         None if model.asking().is_some() => {
             let asked = model.asking().map(|agent| (agent.task_number, agent.questions.join(" / ")));
             let (number, words) = asked.unwrap_or_default();
-            (format!("? #{number:04} asks: {}  (A answers)", clean(&words)), Look::Alert)
+            let key = model.keymap.shown(&["answer"]);
+            (format!("? #{number:04} asks: {}  ({key} answers)", clean(&words)), Look::Alert)
         }
         None => {
             let status = &model.status;
@@ -52,14 +57,20 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(format!(" {words}")).style(style(model, look)), area);
 }
 
-fn issue_words(issue: &proto::AgentIssue) -> String {
-    match issue.issue_type.as_str() {
+/// Returns an issue in words, with the time at which it began.
+fn issue_words(model: &Model, issue: &proto::AgentIssue) -> String {
+    let resumes = format!("({} resumes)", model.keymap.shown(&["resume"]));
+    let words = match issue.issue_type.as_str() {
         "auth_required" => "⚠ Authentication required — switch to Chat and run /login".to_owned(),
         "rate_limited" => match issue.reset_at.as_ref().or(issue.cooldown_until.as_ref()) {
-            Some(at) => format!("⚠ Rate limited — resets at {}  (R resumes)", clock(at.seconds)),
-            None => format!("⚠ Rate limited: {}  (R resumes)", clean(&issue.message)),
+            Some(at) => format!("⚠ Rate limited — resets at {}  {resumes}", clock(at.seconds)),
+            None => format!("⚠ Rate limited: {}  {resumes}", clean(&issue.message)),
         },
         _ => format!("⚠ {}", clean(&issue.message)),
+    };
+    match issue.detected_at.as_ref().filter(|at| at.seconds > 0) {
+        Some(at) => format!("{words}  since {}", clock(at.seconds)),
+        None => words,
     }
 }
 
@@ -68,49 +79,51 @@ fn clock(seconds: i64) -> String {
     watchfire_core::model::Timestamp::from_unix_millis(seconds.saturating_mul(1000)).local().to_string()
 }
 
-fn terminal(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let Some(snapshot) = &model.terminal.snapshot else {
-        return middle(frame, area, "No agent running. Press s on a task to start.");
+/// Returns the lines of the agent's terminal that are shown: those of its screen, or those above it.
+pub(super) fn lines(model: &Model) -> Option<AgentLines<'_>> {
+    let screen = model.terminal.snapshot.as_deref().filter(|_| model.right == RightTab::Chat)?;
+    let end = screen.scrollback.end;
+    let first = end - model.terminal.back.min(end);
+    let (from, scrolled) = &model.terminal.lines;
+    let area = model.areas().terminal;
+    let line = |number: u64| match number.checked_sub(end) {
+        Some(row) => usize::try_from(row).ok().and_then(|row| screen.lines.get(row)),
+        // Those that are on their way are blank for a moment.
+        None => {
+            number.checked_sub(*from).and_then(|at| usize::try_from(at).ok()).and_then(|at| scrolled.get(at))
+        }
     };
-    if model.terminal.back > 0 {
-        return scrolled(model, frame, area);
-    }
-    screen::draw(snapshot, frame.buffer_mut(), area);
-    if model.terminal.ended {
-        let place = Rect::new(area.x, area.bottom().saturating_sub(1), area.width, 1);
-        frame.render_widget(Paragraph::new(" Agent stopped.").style(style(model, Look::Bar)), place);
-        return;
-    }
-    let cursor = snapshot.cursor;
-    let is_within = cursor.row < area.height && cursor.col < area.width;
-    if model.focus == Focus::Right && model.overlay.is_none() && is_within && !cursor.hidden {
-        // The real one, so that input methods know where they are.
-        frame.set_cursor_position((area.x + cursor.col, area.y + cursor.row));
-    }
+    let lines = (first..).take(usize::from(area.height)).map(|number| line(number).map(|line| &**line));
+    Some(AgentLines { area, screen, lines: lines.collect() })
 }
 
-/// Draws the lines above the screen, and below them as much of the screen as fits.
-fn scrolled(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let Some(snapshot) = &model.terminal.snapshot else { return };
-    let end = snapshot.scrollback.end;
-    let first = end - model.terminal.back.min(end);
-    let (from, lines) = &model.terminal.lines;
-    for (row, number) in (area.y..area.bottom()).zip(first..) {
-        let at = Rect::new(area.x, row, area.width, 1);
-        if number < end {
-            // Those that are on their way are blank for a moment.
-            let at_known = number.checked_sub(*from).and_then(|at| usize::try_from(at).ok());
-            if let Some(line) = at_known.and_then(|at| lines.get(at)) {
-                screen::draw_line(line, frame.buffer_mut(), at);
-            }
-        } else if let Some(line) = usize::try_from(number - end).ok().and_then(|at| snapshot.lines.get(at)) {
-            screen::draw_line(line, frame.buffer_mut(), at);
-        }
+/// Returns the place of the cursor in the agent's terminal, if it has the keys.
+pub(super) fn cursor(model: &Model) -> Option<Position> {
+    let screen = model.terminal.snapshot.as_ref()?;
+    let (cursor, area) = (screen.cursor, model.areas().terminal);
+    let has_keys = model.focus == Focus::Right && model.right == RightTab::Chat && model.overlay.is_none();
+    let is_live = !model.terminal.ended && model.terminal.back == 0 && !cursor.hidden;
+    let is_within = cursor.row < area.height && cursor.col < area.width;
+    (has_keys && is_live && is_within).then(|| Position::new(area.x + cursor.col, area.y + cursor.row))
+}
+
+fn terminal(model: &Model, frame: &mut Frame<'_>, area: Rect) {
+    let Some(lines) = lines(model) else {
+        let key = model.keymap.shown(&["start"]);
+        return middle(frame, area, &format!("No agent running. Press {key} on a task to start."));
+    };
+    lines.draw(frame.buffer_mut());
+    let bar = |words: String, at: Rect, frame: &mut Frame<'_>| {
+        frame.render_widget(Paragraph::new(words).style(style(model, Look::Bar)), at);
+    };
+    if model.terminal.back > 0 {
+        let words = format!(" {} lines back ", model.terminal.back);
+        let width = u16::try_from(words.len()).unwrap_or(0).min(area.width);
+        bar(words, Rect::new(area.right() - width, area.y, width, 1), frame);
+    } else if model.terminal.ended {
+        let place = Rect::new(area.x, area.bottom().saturating_sub(1), area.width, 1);
+        bar(" Agent stopped.".to_owned(), place, frame);
     }
-    let words = format!(" {} lines back ", model.terminal.back);
-    let width = u16::try_from(words.len()).unwrap_or(0).min(area.width);
-    let place = Rect::new(area.right() - width, area.y, width, 1);
-    frame.render_widget(Paragraph::new(words).style(style(model, Look::Bar)), place);
 }
 
 /// Returns the first log that is shown in a list of `height` rows.
@@ -168,7 +181,20 @@ fn changes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         match row {
             Row::Whole(at) => {
                 let Some(line) = lines.get(*at) else { continue };
-                frame.render_widget(Span::styled(shown(&line.text), of_part(model, line.part())), place);
+                let text = shown(&line.text);
+                let is_code =
+                    matches!(line.part(), DiffPart::Added | DiffPart::Deleted | DiffPart::Unspecified);
+                match model.diff.inks.get(*at).filter(|_| is_code) {
+                    Some(inks) if model.depth >= Depth::Indexed => {
+                        frame.buffer_mut().set_style(place, tint(model, line.part()));
+                        let (sign, _) = line.text.split_at_checked(1).unwrap_or_default();
+                        let sign = Span::styled(sign.to_owned(), of_part(model, line.part()));
+                        let code = line.text.get(1..).unwrap_or_default();
+                        let spans = std::iter::once(sign).chain(coloured(model, code, inks));
+                        frame.render_widget(Line::from_iter(spans), place);
+                    }
+                    _ => frame.render_widget(Span::styled(text, of_part(model, line.part())), place),
+                }
             }
             Row::Sides(old, new) => {
                 let side = |side: &Option<Side>| side.and_then(|it| Some((it.number, lines.get(it.line)?)));
@@ -187,6 +213,31 @@ fn of_part(model: &Model, part: DiffPart) -> Style {
         DiffPart::Note => style(model, Look::Dim),
         DiffPart::Unspecified => Style::default(),
     }
+}
+
+/// Returns the background of a line of code that was added or deleted.
+fn tint(model: &Model, part: DiffPart) -> Style {
+    match part {
+        DiffPart::Added => style(model, Look::New),
+        DiffPart::Deleted => style(model, Look::Old),
+        _ => Style::default(),
+    }
+}
+
+/// Returns a text in the colours of its parts.
+fn coloured(model: &Model, text: &str, inks: &[(Range<usize>, Ink)]) -> Vec<Span<'static>> {
+    let (mut spans, mut from) = (Vec::new(), 0);
+    for (range, ink) in inks {
+        // The text is the one that was coloured, so that these are its bounds.
+        let (Some(before), Some(part)) = (text.get(from..range.start), text.get(range.clone())) else {
+            break;
+        };
+        spans.push(Span::raw(shown(before)));
+        spans.push(Span::styled(shown(part), style(model, Look::Code(*ink))));
+        from = range.end;
+    }
+    spans.push(Span::raw(shown(text.get(from..).unwrap_or_default())));
+    spans
 }
 
 fn shown(text: &str) -> String {

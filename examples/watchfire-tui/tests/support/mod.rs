@@ -108,9 +108,24 @@ pub(crate) fn key_of(name: &str) -> KeyEvent {
         "backspace" => KeyCode::Backspace,
         "pageup" => KeyCode::PageUp,
         "pagedown" => KeyCode::PageDown,
+        function if function.len() > 1 && function.starts_with('f') => {
+            KeyCode::F(function[1..].parse().unwrap())
+        }
         one => KeyCode::Char(one.chars().next().unwrap()),
     };
     KeyEvent::new(code, held)
+}
+
+/// Agents at work on these tasks.
+pub(crate) fn several(numbers: &[i32]) -> proto::AgentStatus {
+    let agent = |number: &i32| proto::AgentStatus {
+        session_id: format!("session-{number}"),
+        task_title: format!("Task {number}"),
+        all: Vec::new(),
+        ..at_work(*number, "task")
+    };
+    let all: Vec<_> = numbers.iter().map(agent).collect();
+    proto::AgentStatus { all: all.clone(), ..all[0].clone() }
 }
 
 /// Types a text, a character at a time.

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
+use watchfire_core::model::TuiSettings;
 use watchfire_core::{Error, ErrorKind};
 use watchfire_tui::Options;
+use watchfire_tui::keymap::Keymap;
+use watchfire_tui::theme::Depth;
 
 use super::{daemon, init};
 use crate::context::{Context, find_project, home_path};
@@ -42,6 +45,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
     }
     let project = context.project().await?;
     let id = project.id.to_string();
+    let settings = project.home.settings().await?;
     // The daemon opens the store itself.
     drop(project);
     let home = home_path()?;
@@ -53,15 +57,47 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
     };
     let mut options = Options::new(id, Arc::new(connect));
     options.chat = !args.no_chat;
-    options.plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    options.dark = is_dark();
+    options.depth = depth();
+    choose(&mut options, &settings.tui)?;
     watchfire_tui::run(options).await.map_err(|error| Error::io("drawing on the terminal", error))?;
     Ok(Exit::Good)
 }
 
-/// Returns whether the background is dark, as terminals tell it in `COLORFGBG`. Most are, and most say nothing.
-fn is_dark() -> bool {
-    let told = std::env::var("COLORFGBG").ok();
-    let background = told.as_deref().and_then(|told| told.rsplit(';').next()?.parse::<u8>().ok());
-    !matches!(background, Some(7 | 9..=15))
+/// Takes over what the person has set.
+fn choose(options: &mut Options, set: &TuiSettings) -> Result<()> {
+    let wrong = |field: String, because: String| {
+        let error =
+            Error::new(ErrorKind::InvalidInput, "the terminal interface cannot be as the settings say");
+        error.with("file", "settings.yaml").with("field", field).with("because", because)
+    };
+    options.dark = match set.theme.as_deref() {
+        None => is_dark(),
+        Some("dark") => Some(true),
+        Some("light") => Some(false),
+        Some(other) => {
+            let because = format!("`{other}` is no theme; `dark` and `light` are");
+            return Err(wrong("tui.theme".to_owned(), because).into());
+        }
+    };
+    options.bell = set.bell.unwrap_or(true);
+    let map = Keymap::new(&set.keys);
+    options.keymap = map.map_err(|refused| wrong(format!("tui.keys.{}", refused.name), refused.because))?;
+    Ok(())
+}
+
+/// Returns the colours that the terminal has, by `NO_COLOR`, `COLORTERM` and `TERM`.
+fn depth() -> Depth {
+    match supports_color::on(supports_color::Stream::Stdout) {
+        None => Depth::Plain,
+        Some(level) if level.has_16m => Depth::True,
+        Some(level) if level.has_256 => Depth::Indexed,
+        Some(_) => Depth::Sixteen,
+    }
+}
+
+/// Returns whether the background is dark, where `COLORFGBG` tells it. Other terminals are asked.
+fn is_dark() -> Option<bool> {
+    let told = std::env::var("COLORFGBG").ok()?;
+    let background = told.rsplit(';').next()?.parse::<u8>().ok()?;
+    Some(!matches!(background, 7 | 9..=15))
 }

@@ -1,7 +1,7 @@
 //! The program on a terminal.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Child;
@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use watchfire_core::terminal::{Size, Terminal as _};
+use watchfire_term::Emulator;
 
 use super::{World, until};
 
@@ -25,7 +27,23 @@ pub(crate) struct OnTerminal {
 }
 
 impl OnTerminal {
+    /// Starts the program on a terminal that says nothing of itself.
     pub(crate) fn start(world: &World, at: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::begin(world, at, args, variables, None)
+    }
+
+    /// Starts the program on a terminal that answers what it is asked, as our emulator does.
+    pub(crate) fn answering(world: &World, at: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::begin(world, at, args, variables, Some(Emulator::new(Size::new(100, 30))))
+    }
+
+    fn begin(
+        world: &World,
+        at: &Path,
+        args: &[&str],
+        variables: &[(&str, &str)],
+        mut answering: Option<Emulator>,
+    ) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -42,6 +60,7 @@ impl OnTerminal {
         let child = command.spawn().unwrap();
         let mut screen = File::from(ours);
         let keys = screen.try_clone().unwrap();
+        let mut answers = screen.try_clone().unwrap();
         let painted = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&painted);
         let stalled = Arc::new(Mutex::new(()));
@@ -50,6 +69,11 @@ impl OnTerminal {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = screen.read(&mut buffer) {
                 sink.lock().unwrap().extend_from_slice(&buffer[..read]);
+                if let Some(terminal) = &mut answering {
+                    terminal.process(&buffer[..read]);
+                    // The program may be gone.
+                    let _ = answers.write_all(&terminal.take_replies());
+                }
                 drop(stall.lock().unwrap());
             }
         });

@@ -38,7 +38,7 @@ fn full(file: KeyFile) -> Value {
 
 fn paths(path: &str, value: &Value, found: &mut BTreeSet<String>) {
     let keys = value.as_object().into_iter().flatten();
-    for (name, value) in keys.filter(|_| !path.ends_with(".env")) {
+    for (name, value) in keys.filter(|_| ![".env", ".keys"].iter().any(|map| path.ends_with(map))) {
         let path = join(path, name);
         paths(&path, value, found);
         found.insert(path);
@@ -74,6 +74,7 @@ fn every_key_that_is_read_is_in_the_table() {
         (Settings, "GitSettings", include_str!("../settings.rs"), "git."),
         (Settings, "LogSettings", include_str!("../settings.rs"), "logs."),
         (Settings, "NotifySettings", include_str!("../settings.rs"), "notify."),
+        (Settings, "TuiSettings", include_str!("../settings.rs"), "tui."),
         (Settings, "SandboxSettings", include_str!("../sandbox.rs"), "sandbox."),
         (Settings, "ResourceLimits", include_str!("../sandbox.rs"), "sandbox.limits."),
         (Project, "Project", include_str!("../project.rs"), ""),

@@ -1,0 +1,52 @@
+//! Episodes in which something needs the person: each is told once, and once more when it begins anew.
+
+use watchfire_client::daemon_proto as proto;
+
+use crate::message::Command;
+use crate::model::{Connection, Model};
+use crate::{agents, update};
+
+/// Returns the reason for which an agent waits for a person, in words of ours: an agent's own may hold anything.
+#[must_use]
+pub(crate) fn reason(agent: &proto::AgentStatus) -> Option<&'static str> {
+    let issue = agent.issue.as_ref().map_or("", |issue| issue.issue_type.as_str());
+    match (issue, agent.state.as_str()) {
+        _ if !agent.questions.is_empty() => Some("asks you"),
+        ("auth_required", _) => Some("needs a login"),
+        ("rate_limited", _) => Some("is at a limit"),
+        ("sandbox_denied", _) => Some("was refused something by the sandbox"),
+        ("", "asking") => Some("asks you"),
+        ("", "limited") => Some("is at a limit"),
+        ("", "held") => Some("is held"),
+        ("", "incomplete") => Some("is not complete"),
+        ("", _) => None,
+        _ => Some("has trouble"),
+    }
+}
+
+/// Compares what needs the person with what was told, and tells of the rest.
+pub(crate) fn news(model: &mut Model) -> Option<Command> {
+    if model.connection != Connection::Connected {
+        return None;
+    }
+    let waiting = model.status.all.iter().filter_map(|agent| Some((agents::name(agent), reason(agent)?)));
+    let failed = model.tasks.iter().filter(|task| task.success == Some(false));
+    let failed = failed.map(|task| (format!("#{:04}", task.task_number), "has failed"));
+    let now: std::collections::BTreeSet<_> = waiting.chain(failed).collect();
+    // What was so before the program started is seen on the screen.
+    let before = model.told.replace(now.clone())?;
+    let mut fresh = now.difference(&before);
+    let (subject, reason) = fresh.next()?;
+    let more = match fresh.count() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let words = format!("{subject} {reason}{more}");
+    if model.follows {
+        let waits = |agent: &&proto::AgentStatus| agents::name(agent) == *subject;
+        let session = model.status.all.iter().find(waits).map(|agent| agent.session_id.clone());
+        session.into_iter().for_each(|session| agents::show(model, &session));
+    }
+    update::flash(model, &words, true);
+    Some(Command::Alert(words))
+}
