@@ -7,6 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "proto/watchfire/observe/v1/observe.proto",
         "proto/watchfire/talk/v1/talk.proto",
         "proto/watchfire/work/v1/work.proto",
+        "proto/watchfire/work/v1/report.proto",
     ];
     let files = protox::compile(services, ["proto"])?;
     // For clients that ask the server what it can do.

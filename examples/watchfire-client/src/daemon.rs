@@ -18,6 +18,7 @@ use watchfire_api::daemon_proto::settings_service_client::SettingsServiceClient;
 use watchfire_api::daemon_proto::task_service_client::TaskServiceClient;
 use watchfire_api::daemon_socket;
 use watchfire_api::talk_proto::talk_service_client::TalkServiceClient;
+use watchfire_api::work_proto::report_service_client::ReportServiceClient;
 use watchfire_api::work_proto::work_service_client::WorkServiceClient;
 use watchfire_core::process::{CommandSpec, Group, SpawnOptions, spawn};
 
@@ -145,6 +146,12 @@ impl Daemon {
     #[must_use]
     pub fn work(&self) -> WorkServiceClient<Channel> {
         WorkServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
+    }
+
+    /// Returns the service of costs, history and what stands in line.
+    #[must_use]
+    pub fn reports(&self) -> ReportServiceClient<Channel> {
+        ReportServiceClient::new(self.0.clone()).max_decoding_message_size(LARGEST)
     }
 
     /// Returns the service of settings.

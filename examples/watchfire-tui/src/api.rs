@@ -15,6 +15,7 @@ use watchfire_core::terminal::{Line, Size, Terminal as _};
 use watchfire_term::{Emulator, plain, wire};
 
 use crate::message::{Command, Message};
+use crate::model::Details;
 use crate::syntax;
 
 /// Number of scrollback lines that one call reads.
@@ -359,6 +360,11 @@ impl Api {
         Ok(Message::Status(Box::new(daemon.agents().start_agent(request).await?.into_inner())))
     }
 
+    async fn costs(&self, daemon: &Daemon) -> Result<work_proto::GetCostsResponse, Status> {
+        let request = work_proto::GetCostsRequest { project_id: self.project.clone(), by: "task".to_owned() };
+        Ok(daemon.reports().get_costs(request).await?.into_inner())
+    }
+
     async fn branches(&self, daemon: &Daemon) -> Result<Message, Status> {
         Ok(Message::Branches(daemon.branches().list_branches(self.id()).await?.into_inner().branches))
     }
@@ -415,6 +421,21 @@ impl Api {
             Command::GetInbox => {
                 let status = daemon.service().get_status(()).await?.into_inner();
                 Some(Message::Inbox(status.active_agents))
+            }
+            Command::GetCosts => Some(Message::Costs(Box::new(self.costs(daemon).await?))),
+            Command::ListHistory => {
+                let request = work_proto::ListHistoryRequest { project_id, before: 0, limit: 200 };
+                Some(Message::History(daemon.reports().list_history(request).await?.into_inner().works))
+            }
+            Command::GetDetails(number) => {
+                let all = self.costs(daemon).await?.costs;
+                let cost = all.into_iter().find(|cost| cost.of == format!("#{number:04}"));
+                let cost = cost.map(|cost| format!("{}  {}", cost.amount, cost.tokens)).unwrap_or_default();
+                let request = work_proto::GetPolicyRequest { project_id, task_number: number };
+                // A task without a session has none.
+                let policy = daemon.reports().get_policy(request).await.map(tonic::Response::into_inner);
+                let refused = policy.map(|policy| policy.refused).unwrap_or_default();
+                Some(Message::Details(number, Details { cost, refused }))
             }
             Command::ReorderTasks(task_numbers) => {
                 let request = proto::ReorderTasksRequest { meta, project_id, task_numbers };

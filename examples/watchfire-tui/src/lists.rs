@@ -2,6 +2,8 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::{Cost, GetCostsResponse, Work};
+use watchfire_core::model::Dollars;
 
 use crate::keymap::{self, ACTIONS, Action, Scope};
 use crate::message::Command;
@@ -16,6 +18,10 @@ pub enum Kind {
     Trash,
     /// Work that waits for the person, in all projects.
     Inbox,
+    /// What tasks cost.
+    Costs,
+    /// Work that has ended.
+    History,
     /// Every action with its key.
     Palette,
 }
@@ -79,6 +85,8 @@ pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
         Kind::Branches => vec![Command::ListBranches],
         Kind::Trash => vec![Command::ListTrash],
         Kind::Inbox => vec![Command::GetInbox],
+        Kind::Costs => vec![Command::GetCosts],
+        Kind::History => vec![Command::ListHistory],
         Kind::Palette => Vec::new(),
     }
 }
@@ -138,6 +146,50 @@ pub(crate) fn of_agents(agents: &[proto::AgentStatus], project: &str) -> (Kind, 
     (Kind::Inbox, waiting.iter().map(row).collect())
 }
 
+fn title(tasks: &[proto::Task], number: i32) -> &str {
+    tasks.iter().find(|task| task.task_number == number).map_or("", |task| &task.title)
+}
+
+/// Returns what tasks cost, the dearest first, and the sums.
+pub(crate) fn of_costs(costs: &GetCostsResponse, tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
+    let limit = |bound: Option<u64>| {
+        bound.map_or_else(String::new, |bound| format!(" of {}", Dollars::from_micros(bound)))
+    };
+    let number = |of: &str| of.strip_prefix('#').and_then(|number| number.parse().ok()).unwrap_or(0);
+    let row = |cost: &Cost, what: &str, bound: Option<u64>| Row {
+        text: format!("{:<18} {}{}  {}", cost.amount, what, limit(bound), cost.tokens),
+        task: number(&cost.of),
+        ..Row::default()
+    };
+    let mut dearest: Vec<_> = costs.costs.iter().collect();
+    dearest.sort_by_key(|cost| std::cmp::Reverse(cost.micros));
+    let of_task = |cost: &&Cost| {
+        let what = format!("{} {}", cost.of, title(tasks, number(&cost.of)));
+        row(cost, what.trim_end(), costs.task_budget)
+    };
+    let sums = [(&costs.today, "today, all projects", costs.day_budget), (&costs.all, "all", None)];
+    let sums = sums.into_iter().filter_map(|(cost, what, bound)| Some(row(cost.as_ref()?, what, bound)));
+    (Kind::Costs, sums.chain(dearest.iter().map(of_task)).collect())
+}
+
+/// Returns the work that has ended, newest first.
+pub(crate) fn of_history(works: &[Work], tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
+    let row = |work: &Work| {
+        let what = match work.task_number {
+            0 => work.subject.clone(),
+            number => format!("#{number:04} {}", title(tasks, number)),
+        };
+        let since = work.since.get(..16).unwrap_or(&work.since).replace('T', " ");
+        let detail = if work.detail.is_empty() { String::new() } else { format!(": {}", work.detail) };
+        Row {
+            text: format!("{since}  {what}  {}{detail}", work.state),
+            task: work.task_number,
+            ..Row::default()
+        }
+    };
+    (Kind::History, works.iter().map(row).collect())
+}
+
 impl Listed {
     /// Returns its title and its keys.
     pub(crate) fn words(&self) -> (&'static str, &'static str) {
@@ -145,6 +197,8 @@ impl Listed {
             Kind::Branches => ("Branches", "m merge  x delete  X discard  P prune  Esc close"),
             Kind::Trash => ("Trash", "Enter restore  E empty  Esc close"),
             Kind::Inbox => ("Waiting for you", "Enter select  Esc close"),
+            Kind::Costs => ("Costs", "Enter select  Esc close"),
+            Kind::History => ("History", "Enter select  Esc close"),
             Kind::Palette => ("Actions", "type to find  Enter do it  Esc close"),
         }
     }
@@ -198,7 +252,7 @@ impl Listed {
             (Kind::Palette, _) if enter => {
                 row.action.and_then(keymap::known).map_or(Chosen::Nothing, Chosen::Key)
             }
-            (Kind::Inbox, _) if enter && row.task > 0 => Chosen::Task(row.task),
+            (Kind::Inbox | Kind::Costs | Kind::History, _) if enter && row.task > 0 => Chosen::Task(row.task),
             (Kind::Trash, KeyCode::Enter | KeyCode::Char('u' | 'r')) => {
                 Chosen::Call(Command::RestoreTask(row.task))
             }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 use watchfire_client::daemon_proto as proto;
-use watchfire_client::work_proto::DiffLine;
+use watchfire_client::work_proto::{DiffLine, GetCostsResponse, Work};
 use watchfire_core::terminal::{Line, Snapshot};
 
+use crate::model::Details;
 use crate::selection::Selection;
 use crate::syntax::Inks;
 
@@ -67,6 +68,12 @@ pub enum Message {
     Branches(Vec<proto::Branch>),
     /// The tasks in the trash.
     Trash(Vec<proto::Task>),
+    /// What tasks cost.
+    Costs(Box<GetCostsResponse>),
+    /// Work that has ended, newest first.
+    History(Vec<Work>),
+    /// What else is known of a task.
+    Details(i32, Details),
     /// All agents, of all projects.
     Inbox(Vec<proto::AgentStatus>),
     /// Something was saved.
@@ -161,6 +168,12 @@ pub enum Command {
     ListTrash,
     /// `EmptyTrash`.
     EmptyTrash,
+    /// `GetCosts`, by task.
+    GetCosts,
+    /// `ListHistory`.
+    ListHistory,
+    /// `GetCosts` and `GetPolicy` of a task.
+    GetDetails(i32),
     /// `GetStatus` of the daemon.
     GetInbox,
     /// `GetScrollback`, from this line upwards until one has the text.

@@ -177,6 +177,8 @@ pub struct Logs {
     pub selected: usize,
     /// The open one, and its first line that is shown.
     pub open: Option<(Box<proto::Log>, u16)>,
+    /// A task whose last log is opened once the list is there.
+    pub wanted: Option<i32>,
 }
 
 /// The diff of a task, once it was asked for.
@@ -194,6 +196,15 @@ pub struct Diff {
     pub at: usize,
     /// Before and after beside each other.
     pub beside: bool,
+}
+
+/// What is known of a task beside its file.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    /// What it cost, in words.
+    pub cost: String,
+    /// What the sandbox refused its last session.
+    pub refused: Vec<String>,
 }
 
 /// The settings tab.
@@ -238,6 +249,8 @@ pub struct Model {
     pub logs: Logs,
     /// What the selected task changes.
     pub diff: Diff,
+    /// What is known of a task that was asked about.
+    pub details: (i32, Details),
     /// First line of the definition that is shown.
     pub definition_at: u16,
     /// The settings tab.

@@ -12,12 +12,14 @@ use crate::api::{Api, Connect};
 use crate::keymap::Keymap;
 use crate::message::{Command, Message};
 use crate::model::Model;
-use crate::terminal::{Asked, Screen};
+use crate::terminal::{Asked, Screen, failed};
 use crate::theme::Depth;
 use crate::update::{definition, update};
 
 /// The shortest time between two pictures.
 const FRAME: Duration = Duration::from_millis(16);
+/// The same for what nobody typed, over a line that may be slow: pictures that wait in it would delay the answer to a key.
+const REMOTE_FRAME: Duration = Duration::from_millis(100);
 /// Time between two steps of the spinner.
 const TICK: Duration = Duration::from_millis(250);
 /// Time for which a size has to hold before the agent's terminal gets it.
@@ -38,6 +40,8 @@ pub struct Options {
     pub dark: Option<bool>,
     /// Ring a bell, and let the terminal show a notification, when work needs the person.
     pub bell: bool,
+    /// The terminal is on another machine.
+    pub remote: bool,
     /// The person's own keys.
     pub keymap: Keymap,
 }
@@ -53,6 +57,7 @@ impl Options {
             depth: Depth::default(),
             dark: None,
             bell: true,
+            remote: false,
             keymap: Keymap::default(),
         }
     }
@@ -67,7 +72,7 @@ impl std::fmt::Debug for Options {
 /// Runs until the person leaves, or a signal ends it. The terminal is put back in any case.
 ///
 /// # Errors
-/// Those of the terminal.
+/// Those of the terminal; and after a panic of a part of it, whose message is on the terminal then.
 pub async fn run(options: Options) -> std::io::Result<()> {
     let (messages, mut told) = mpsc::unbounded_channel();
     let (keys, typed) = mpsc::unbounded_channel();
@@ -87,16 +92,19 @@ pub async fn run(options: Options) -> std::io::Result<()> {
     let mut screen = Screen::take(asked.spells)?;
     let mut events = EventStream::new();
     let began = Instant::now();
-    let (mut drawn, mut is_new) = (None::<Instant>, true);
+    let (mut drawn, mut is_new, mut is_typed) = (None::<Instant>, true, false);
+    // The next screen shows what a key did in the agent's terminal.
+    let mut awaits_echo = false;
     let mut resize: Option<(Instant, Command)> = None;
     let ended = loop {
-        if is_new && drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+        let frame = if options.remote && !is_typed { REMOTE_FRAME } else { FRAME };
+        if is_new && drawn.is_none_or(|drawn| drawn.elapsed() >= frame) {
             if let Err(error) = screen.draw(&model) {
                 break Err(error);
             }
-            (drawn, is_new) = (Some(Instant::now()), false);
+            (drawn, is_new, is_typed) = (Some(Instant::now()), false, false);
         }
-        let wait_frame = drawn.map_or(FRAME, |drawn| FRAME.saturating_sub(drawn.elapsed()));
+        let wait_frame = drawn.map_or(frame, |drawn| frame.saturating_sub(drawn.elapsed()));
         let wait_resize = resize.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
         let moves = model.is_busy() || model.flash.is_some();
         let signalled = std::future::poll_fn(|context| {
@@ -122,12 +130,18 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 continue;
             }
             () = signalled => break Ok(()),
+            () = failed() => break Err(std::io::Error::other("a part of the program failed")),
         };
         let Some(message) = message else { continue };
         // Words are shown for a time that counts from now.
         model.now = millis(began);
         // A mouse that only moves changes nothing that is seen.
         is_new |= !matches!(&message, Message::Mouse(mouse) if mouse.kind == MouseEventKind::Moved);
+        is_typed |= match message {
+            Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => true,
+            Message::Screen { .. } => std::mem::take(&mut awaits_echo),
+            _ => false,
+        };
         let mut commands = update(&mut model, message);
         // What waits is taken in before the next picture.
         while let Ok(message) = told.try_recv() {
@@ -137,6 +151,10 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         for command in commands {
             match command {
                 Command::Quit => leaves = true,
+                Command::SendInput(_) => {
+                    awaits_echo = true;
+                    api.carry_out(command, &keys);
+                }
                 // A terminal without a clipboard ignores it.
                 Command::Copy(selected) => screen.copy(&model, selected)?,
                 Command::Alert(words) if options.bell => Screen::alert(&words)?,

@@ -34,12 +34,12 @@ pub(crate) fn rows(model: &Model) -> Vec<Row<'_>> {
 }
 
 fn is_shown(model: &Model, task: &proto::Task) -> bool {
+    if model.filter.0.is_empty() {
+        return true;
+    }
     let wanted = model.filter.0.to_lowercase();
     let number = format!("#{:04}", task.task_number);
-    wanted.is_empty()
-        || [task.title.as_str(), &task.state, &number]
-            .iter()
-            .any(|text| text.to_lowercase().contains(&wanted))
+    [task.title.as_str(), &task.state, &number].iter().any(|text| text.to_lowercase().contains(&wanted))
         || task.labels.iter().any(|label| label.to_lowercase().contains(&wanted))
 }
 

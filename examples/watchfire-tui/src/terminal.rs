@@ -18,6 +18,7 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, execute, queue};
 use terminal_colorsaurus::{QueryOptions, ThemeMode, theme_mode};
+use tokio::sync::Notify;
 
 use watchfire_core::terminal::Modes;
 
@@ -55,6 +56,8 @@ impl Asked {
 static OURS: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
+/// Told of each panic.
+static FAILED: Notify = Notify::const_new();
 /// True while the terminal spells keys in kitty's protocol for us.
 static SPELLS: AtomicBool = AtomicBool::new(false);
 
@@ -74,6 +77,8 @@ impl Screen {
             std::panic::set_hook(Box::new(move |panic| {
                 restore();
                 before(panic);
+                // Of a task of its own, after which the rest would paint over the message.
+                FAILED.notify_one();
             }));
         });
         OURS.store(true, Ordering::SeqCst);
@@ -149,6 +154,11 @@ impl Drop for Screen {
     fn drop(&mut self) {
         restore();
     }
+}
+
+/// Waits for a panic of any part of the program. The terminal is back then.
+pub(crate) async fn failed() {
+    FAILED.notified().await;
 }
 
 /// Puts the terminal back. Does nothing if it is not ours.

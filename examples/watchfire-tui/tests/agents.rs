@@ -3,25 +3,14 @@
 mod support;
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use support::{model, press, screen, several, task};
+use support::{model, press, screen, several, task, text};
 use watchfire_client::daemon_proto as proto;
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::{Focus, Model, RightTab};
 use watchfire_tui::update::update;
-use watchfire_tui::view::view;
 
 fn told(model: &mut Model, status: &proto::AgentStatus) -> Vec<Command> {
     update(model, Message::Status(Box::new(status.clone())))
-}
-
-fn text(model: &Model) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(model.size.0, model.size.1)).unwrap();
-    terminal.draw(|frame| view(model, frame)).unwrap();
-    let buffer = terminal.backend().buffer();
-    let rows = buffer.content.chunks(usize::from(model.size.0));
-    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
 }
 
 fn click(model: &mut Model, column: u16, row: u16) -> Vec<Command> {

@@ -40,6 +40,9 @@ fn name(command: &Command) -> &'static str {
         Command::GetInbox => "GetStatus",
         Command::Follow(_) | Command::Watch(_) => "SubscribeScreen",
         Command::DeleteLog(_) => "DeleteLog",
+        Command::GetCosts => "GetCosts",
+        Command::GetDetails(_) => "GetPolicy",
+        Command::ListHistory => "ListHistory",
         Command::Alert(_) => "bell",
         Command::Answer { .. } => "Answer",
         Command::Edit(_) => "editor",
@@ -777,4 +780,63 @@ fn the_page_lists_every_action() {
         return;
     }
     assert!(page.contains(&table), "the page has another list than:\n{table}");
+}
+
+#[test]
+fn what_a_task_cost_and_was_refused_is_shown() {
+    use watchfire_client::work_proto::{Cost, GetCostsResponse, Work};
+    let mut model = model(100, 30);
+    model.selected = 2;
+    assert_eq!(press(&mut model, &["i"]), [Command::GetDetails(2)]);
+    let details = watchfire_tui::model::Details {
+        cost: "$1.20  3k tokens".to_owned(),
+        refused: vec!["reading /etc/shadow".to_owned()],
+    };
+    update(&mut model, Message::Details(2, details));
+    let text = support::text(&model);
+    assert!(text.contains("$1.20  3k tokens") && text.contains("reading /etc/shadow"), "{text}");
+    assert_eq!(press(&mut model, &["esc", "$"]), [Command::GetCosts]);
+    let cost = |of: &str, micros: u64| Cost {
+        of: of.to_owned(),
+        micros,
+        amount: format!("${micros}"),
+        ..Cost::default()
+    };
+    let costs = GetCostsResponse {
+        costs: vec![cost("#0007", 1), cost("#0002", 2)],
+        all: Some(cost("all", 3)),
+        day_budget: Some(5_000_000),
+        today: Some(cost("today", 3)),
+        ..GetCostsResponse::default()
+    };
+    update(&mut model, Message::Costs(Box::new(costs)));
+    let text = support::text(&model);
+    assert!(text.contains("#0002 Implement login flow") && text.contains("of $5.00"), "{text}");
+    press(&mut model, &["down", "down", "down", "enter"]);
+    assert_eq!(model.selected, 7);
+    assert_eq!(press(&mut model, &["H"]), [Command::ListHistory]);
+    let work = Work {
+        task_number: 3,
+        state: "merged".to_owned(),
+        since: "2026-02-03T14:30:00Z".to_owned(),
+        ..Work::default()
+    };
+    update(&mut model, Message::History(vec![work]));
+    assert!(support::text(&model).contains("2026-02-03 14:30  #0003 Create database schema  merged"));
+}
+
+#[test]
+fn the_last_log_of_a_task_is_opened() {
+    let mut model = model(100, 30);
+    model.selected = 2;
+    let log = |id: &str, task_number| proto::Log { log_id: id.to_owned(), task_number, ..Default::default() };
+    assert_eq!(press(&mut model, &["L"]), [Command::ListLogs]);
+    let list = vec![log("a", 7), log("b", 2), log("c", 2)];
+    assert_eq!(update(&mut model, Message::Logs(list.clone())), [Command::GetLog("b".to_owned())]);
+    assert_eq!(update(&mut model, Message::Logs(list.clone())), []);
+    press(&mut model, &["tab"]);
+    model.selected = 1;
+    press(&mut model, &["L"]);
+    assert_eq!(update(&mut model, Message::Logs(list)), []);
+    assert!(support::text(&model).contains("no log yet"));
 }

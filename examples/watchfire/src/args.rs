@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, init, logs, observe,
-    program, prompts, run, sandbox, settings, task, tui,
+    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, history, init, logs,
+    observe, program, prompts, run, sandbox, settings, task, tui,
 };
 use crate::demo;
 
@@ -93,6 +93,10 @@ pub(crate) enum Command {
     Logs(logs::LogsArgs),
     /// List the sections of the prompts that a project can replace, or show one
     Prompts(prompts::PromptsArgs),
+    /// Show the work that has ended, and how
+    History(history::HistoryArgs),
+    /// Show the work that has not ended: what is at work, and what waits for what
+    Queue,
     /// Show what sessions cost
     Costs(costs::CostsArgs),
     /// Show what a task changes

@@ -6,6 +6,7 @@ mod support;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -404,4 +405,100 @@ fn terminals_are_fitted_and_left_clean() {
     plain.wait("No tasks yet");
     assert!(!plain.0.painted().contains("38;5;"), "colours in spite of NO_COLOR");
     plain.leave();
+}
+
+/// Random keys, mice, pastes, sizes, and daemons that are killed or told to end. `WATCHFIRE_LONG` goes on for ten minutes.
+#[test]
+fn whatever_happens_the_terminal_is_left_clean() {
+    let (seed, time) = match std::env::var_os("WATCHFIRE_LONG") {
+        None => (7, Duration::from_secs(5)),
+        Some(_) => (u64::from(std::process::id()), Duration::from_secs(600)),
+    };
+    println!("seed {seed}");
+    let mut state = seed;
+    let mut next = |below: u64| {
+        // Knuth's MMIX; the high bits are the good ones.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let home = Home::new();
+    let root = home.shop();
+    for number in 1..=3 {
+        home.0.task(&root, &format!("Talks {number}"), "say hello\nchat");
+    }
+    let start = || Shown::start(&home, &root, &["tui"], &[("EDITOR", "true")]);
+    let mut shown = start();
+    let begun = Instant::now();
+    let keys = [
+        "\x1b",
+        "\t",
+        "\r",
+        " ",
+        "\x08",
+        "\x13",
+        "\x1b[A",
+        "\x1b[B",
+        "\x1b[5~",
+        "\x1b[6~",
+        "\x1bz",
+        "\x1b/",
+        "\x1bn",
+        "\x11",
+        "\x1b[Z",
+        "\x7f",
+        "\x1b[200~pasted\nwords\x1b[201~",
+        "y",
+        "n",
+        "w",
+        "F",
+        "]",
+        "D",
+        "v",
+        ":",
+        "?",
+        "é",
+        "漢",
+    ];
+    while begun.elapsed() < time {
+        match next(100) {
+            0 => {
+                let (cols, rows) = (next(200) + 1, next(60) + 1);
+                shown.size(u16::try_from(cols).unwrap(), u16::try_from(rows).unwrap());
+            }
+            1 => {
+                // There may be none.
+                let said = home.0.run(&root, ["daemon", "status", "--json"]).stdout;
+                let status: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+                let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+                if let Some(pid) = pid.and_then(Pid::from_raw) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            2 if next(4) == 0 => drop(home.0.run(&root, ["daemon", "stop"])),
+            3..10 => {
+                let (button, col, row) =
+                    ([0, 2, 32, 64, 65][usize::try_from(next(5)).unwrap()], next(100), next(30));
+                let end = if next(2) == 0 { 'M' } else { 'm' };
+                shown.keys(&format!("\x1b[<{button};{};{}{end}", col + 1, row + 1));
+            }
+            10..50 => {
+                let letter = char::from(b' ' + u8::try_from(next(95)).unwrap());
+                shown.keys(&letter.to_string());
+            }
+            _ => shown.keys(keys[usize::try_from(next(keys.len() as u64)).unwrap()]),
+        }
+        std::thread::sleep(Duration::from_millis(next(20)));
+        // It may be told to leave, and does with the daemon.
+        if shown.0.child.try_wait().unwrap().is_some() {
+            let (painted, code) = shown.0.end();
+            assert_eq!(code, Some(0), "seed {seed}:\n{painted}");
+            assert_clean(&painted);
+            shown = start();
+        }
+    }
+    kill_process(Pid::from_child(&shown.0.child), Signal::TERM).unwrap();
+    let (painted, code) = shown.0.end();
+    assert_eq!(code, Some(0), "seed {seed}");
+    assert_clean(&painted);
+    assert!(!painted.contains("panicked"), "seed {seed}");
 }

@@ -19,6 +19,7 @@ use watchfire_api::daemon_proto::log_service_server::LogServiceServer;
 use watchfire_api::daemon_proto::project_service_server::ProjectServiceServer;
 use watchfire_api::daemon_proto::settings_service_server::SettingsServiceServer;
 use watchfire_api::daemon_proto::task_service_server::TaskServiceServer;
+use watchfire_api::work_proto::report_service_server::ReportServiceServer;
 use watchfire_api::work_proto::work_service_server::WorkServiceServer;
 use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
 use watchfire_core::files::FileLock;
@@ -183,6 +184,7 @@ pub(crate) fn routes(daemon: &Daemon) -> Routes {
         .add_service(DaemonServiceServer::new(daemon.clone()))
         .add_service(SettingsServiceServer::new(daemon.clone()))
         .add_service(WorkServiceServer::new(daemon.clone()))
+        .add_service(ReportServiceServer::new(daemon.clone()))
         .add_service(observing.observe_service())
         .add_service(observing.talk_service())
         .add_service(healthy);

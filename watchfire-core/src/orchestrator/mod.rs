@@ -38,5 +38,6 @@ pub use api::{
 };
 pub use compose::SandboxRecord;
 pub use shared::{
-    Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, SessionOutcome, Spent, SpentRecord,
+    Costs, CostsBy, Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, SessionOutcome, Spent,
+    SpentRecord,
 };

@@ -7,7 +7,7 @@ use super::{flash, show_left, show_right};
 use crate::forms::{Line, TaskForm};
 use crate::lists::{self, Kind};
 use crate::message::Command;
-use crate::model::{Confirm, LeftTab, Model, Overlay, RightTab, Words};
+use crate::model::{Confirm, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::{agents, tasks};
 
 /// The fields of the settings tab.
@@ -93,6 +93,13 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('T') => return lists::open(model, Kind::Trash),
         KeyCode::Char('I') => return lists::open(model, Kind::Inbox),
         KeyCode::Char('D') => return show_right(model, RightTab::Diff),
+        KeyCode::Char('$') => return lists::open(model, Kind::Costs),
+        KeyCode::Char('H') => return lists::open(model, Kind::History),
+        KeyCode::Char('L') if model.selected > 0 => {
+            model.logs.wanted = Some(model.selected);
+            model.focus = Focus::Right;
+            return show_right(model, RightTab::Logs);
+        }
         KeyCode::Char('w') if agents::running(model).next().is_none() => flash(model, "nothing runs", false),
         KeyCode::Char('w') => agents::open(model),
         KeyCode::Char(']') => agents::turn(model, 1),
@@ -162,7 +169,7 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
         }
         KeyCode::Char('i') => {
             model.overlay = Some(Overlay::Info(number, 0));
-            Vec::new()
+            vec![Command::GetDetails(number)]
         }
         KeyCode::Char('B') if task.status == "done" => {
             model.overlay = Some(say(Words::SendBack, number));

@@ -37,6 +37,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
             translated(model, event)
         }
         Message::Found(line) => found(model, line),
+        Message::Logs(list) => logs(model, list),
         Message::Screen { session, snapshot } => screen(model, session, snapshot),
         Message::Paste(text) => paste(model, &text),
         Message::Mouse(event) => mouse::mouse(model, event),
@@ -99,6 +100,26 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
     if terminal.back > 0 { right::scroll(model, 0) } else { Vec::new() }
 }
 
+/// Takes in the logs, and opens the one that was asked for.
+fn logs(model: &mut Model, list: Vec<proto::Log>) -> Vec<Command> {
+    model.logs.selected = model.logs.selected.min(list.len().saturating_sub(1));
+    let wanted = model.logs.wanted.take();
+    let at = wanted.map(|wanted| list.iter().position(|log| log.task_number == wanted));
+    let command = match at {
+        Some(Some(at)) => {
+            model.logs.selected = at;
+            list.get(at).map(|log| Command::GetLog(log.log_id.clone()))
+        }
+        Some(None) => {
+            flash(model, "the task has no log yet", false);
+            None
+        }
+        None => None,
+    };
+    model.logs.list = Some(list);
+    command.into_iter().collect()
+}
+
 /// Scrolls to a line that a search has found.
 fn found(model: &mut Model, line: Option<u64>) -> Vec<Command> {
     let end = model.terminal.snapshot.as_ref().map_or(0, |screen| screen.scrollback.end);
@@ -137,10 +158,6 @@ fn learn(model: &mut Model, message: Message) {
         Message::Status(status) => model.status = *status,
         Message::ScreenEnded => model.terminal.ended = true,
         Message::Scrollback(from, lines) => model.terminal.lines = (from, lines),
-        Message::Logs(list) => {
-            model.logs.selected = model.logs.selected.min(list.len().saturating_sub(1));
-            model.logs.list = Some(list);
-        }
         Message::Diff(task, lines) if task == model.diff.task => {
             model.diff.inks = Vec::new();
             model.diff.rows = rows(&lines, model.diff.beside);
@@ -161,6 +178,9 @@ fn learn(model: &mut Model, message: Message) {
             let rows = lists::of_agents(&agents, &model.project.project_id);
             lists::fill(model, rows);
         }
+        Message::Costs(costs) => lists::fill(model, lists::of_costs(&costs, &model.tasks)),
+        Message::History(works) => lists::fill(model, lists::of_history(&works, &model.tasks)),
+        Message::Details(number, details) => model.details = (number, details),
         Message::Log(log) => model.logs.open = Some((log, 0)),
         Message::Saved => flash(model, "Saved", false),
         Message::Created(number) => {
@@ -171,7 +191,7 @@ fn learn(model: &mut Model, message: Message) {
         Message::Failed(words) => flash(model, &words, true),
         // Handled before.
         Message::Tick(_) | Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => {}
-        Message::Found(_) | Message::Screen { .. } => {}
+        Message::Found(_) | Message::Screen { .. } | Message::Logs(_) => {}
     }
 }
 

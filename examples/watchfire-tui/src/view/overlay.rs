@@ -34,8 +34,8 @@ const KEYS: [(&str, &[Keys]); 5] = [
             ("", &["ready", "draft", "done", "mark"], "ready, draft, done; mark several"),
             ("", &["down", "up"], "move it down and up"),
             ("", &["info", "diff", "merge", "undo"], "all about it; changes; merge; undo"),
-            ("", &["branches", "trash", "inbox"], "branches; trash; what waits everywhere"),
-            ("", &["filter", "actions"], "show only those with a text; every action"),
+            ("", &["log", "history", "costs", "branches"], "its log; what ended; costs; branches"),
+            ("", &["trash", "inbox", "filter", "actions"], "trash; what waits; find a text; every action"),
             ("", &["answer", "send-back", "resume", "stop"], "answer; send back; resume; stop all"),
         ],
     ),
@@ -107,6 +107,7 @@ pub(super) fn list(model: &Model, list: &Listed, frame: &mut Frame<'_>) {
         let words = match (&list.rows, list.kind) {
             (None, _) => "Reading...",
             (_, Kind::Inbox) => "Nothing waits for you.",
+            (_, Kind::History) => "Nothing has ended yet.",
             (_, Kind::Palette) => "No such action.",
             _ => "Nothing here.",
         };
@@ -144,6 +145,11 @@ pub(crate) fn info_lines(model: &Model, number: i32) -> Vec<Line<'static>> {
     if let Some(agent) = model.agent_of(number) {
         fact("Runs as", format!("{} ({}), since {}", agent.alias, agent.agent, time(&agent.started_at)));
         agent.questions.iter().for_each(|question| fact("Asks", question.clone()));
+    }
+    let (of, details) = &model.details;
+    if *of == number {
+        fact("Costs", details.cost.clone());
+        details.refused.iter().for_each(|refused| fact("Refused", refused.clone()));
     }
     fact("Agent", task.agent.clone());
     let after: Vec<_> = task.depends_on.iter().map(|number| format!("#{number:04}")).collect();

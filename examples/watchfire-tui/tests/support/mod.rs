@@ -5,12 +5,15 @@
 use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
 use watchfire_client::daemon_proto as proto;
 use watchfire_core::terminal::{Size, Snapshot, Terminal as _};
 use watchfire_term::Emulator;
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::Model;
 use watchfire_tui::update::update;
+use watchfire_tui::view::view;
 
 pub(crate) const SESSION: &str = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 
@@ -134,4 +137,13 @@ pub(crate) fn type_in(model: &mut Model, text: &str) {
         let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
         update(model, Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
+}
+
+/// Returns what a model looks like, without looks.
+pub(crate) fn text(model: &Model) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(model.size.0, model.size.1)).unwrap();
+    terminal.draw(|frame| view(model, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content.chunks(usize::from(model.size.0));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>() + "\n").collect()
 }

@@ -11,6 +11,7 @@ pub(crate) mod definition;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod generate;
+pub(crate) mod history;
 pub(crate) mod init;
 mod install;
 mod keys;
@@ -58,6 +59,8 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Ask(args) => observe::ask(context, args).await,
         Command::Listen(args) => observe::listen(context, args).await,
         Command::Send(args) => observe::send(context, args).await,
+        Command::History(args) => history::run(context, args).await,
+        Command::Queue => history::queue(context).await,
         Command::Costs(args) => costs::run(context, args).await,
         Command::Prompts(args) => prompts::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,

@@ -58,6 +58,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
     let mut options = Options::new(id, Arc::new(connect));
     options.chat = !args.no_chat;
     options.depth = depth();
+    options.remote = std::env::var_os("SSH_CONNECTION").is_some();
     choose(&mut options, &settings.tui)?;
     watchfire_tui::run(options).await.map_err(|error| Error::io("drawing on the terminal", error))?;
     Ok(Exit::Good)

@@ -9,21 +9,14 @@ use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::orchestrator::SessionLog;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use super::answer;
 use super::convert::{number, time, wire};
+use super::{answer, blocking};
 use crate::Daemon;
 
 /// Largest content of an answer, in bytes. The file has everything.
 const LARGEST: usize = 8 << 20;
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
-
-/// Does work on files in a thread of its own.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Error::new(ErrorKind::Internal, "reading logs").with_source(error))?
-}
 
 impl Daemon {
     async fn logs_of(&self, project: &str) -> Result<Vec<SessionLog>> {

@@ -7,6 +7,7 @@ mod events;
 mod follow;
 mod logs;
 mod projects;
+mod report;
 mod settings;
 pub(crate) mod status;
 mod tasks;
@@ -16,14 +17,21 @@ use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::daemon_service_server::DaemonService;
 use watchfire_api::status;
-use watchfire_core::Result;
 use watchfire_core::clock::{Clock as _, SystemClock};
+use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::Daemon;
 
 /// Returns the answer to a call.
 fn answer<T>(result: Result<T>) -> std::result::Result<Response<T>, Status> {
     result.map(Response::new).map_err(|error| status(&error))
+}
+
+/// Does work on files in a thread of its own.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::new(ErrorKind::Internal, "reading files").with_source(error))?
 }
 
 #[tonic::async_trait]

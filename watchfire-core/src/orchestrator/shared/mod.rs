@@ -3,6 +3,7 @@
 pub(crate) mod archive;
 mod candidates;
 mod changes;
+mod costs;
 pub(crate) mod hosts;
 mod log;
 mod logs;
@@ -18,6 +19,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub(crate) use candidates::{Names, candidates};
 pub(crate) use changes::StoreChanges;
+pub use costs::{Costs, CostsBy};
 pub use log::{Gap, LogStream, Record, Seen};
 pub(crate) use log::{ProjectLog, Subscribed};
 pub use logs::SessionLog;

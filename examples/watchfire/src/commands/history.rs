@@ -1,0 +1,105 @@
+//! `watchfire history` and `watchfire queue`: the work that has ended, and the work that has not.
+
+use clap::Args;
+use serde_json::{Value, json};
+use watchfire_client::ApiError;
+use watchfire_client::work_proto::{ListHistoryRequest, ListQueueRequest, Work};
+
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+use crate::interrupts::Interrupts;
+use crate::out::Out;
+use crate::text;
+use crate::worker::Worker;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Newest first. A piece of work is one request for a task, a chat, or a step of wildfire, with all its attempts.
+
+Examples:
+  watchfire history                   what ended lately, and how
+  watchfire history --limit 200
+  watchfire history --before 40       older work")]
+pub(crate) struct HistoryArgs {
+    /// Show at most so many, up to 200
+    #[arg(long, default_value_t = 20)]
+    limit: u32,
+    /// Show only work before the one with this id
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    before: u64,
+}
+
+pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<Exit> {
+    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
+    let request = ListHistoryRequest { project_id: worker.project(), before: args.before, limit: args.limit };
+    let answer = worker.daemon.reports().list_history(request).await;
+    worker.end().await;
+    let answer = answer.map_err(ApiError::from)?.into_inner();
+    let value = json!({ "history": answer.works.iter().map(value).collect::<Vec<_>>(), "next": answer.next });
+    context.out.report(value, |out| match answer.works.is_empty() {
+        true => "nothing has ended yet\n".to_owned(),
+        false => table(out, &answer.works),
+    });
+    Ok(Exit::Good)
+}
+
+/// Shows what is at work, and what waits for what.
+pub(crate) async fn queue(context: &Context) -> Result<Exit> {
+    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
+    let request = ListQueueRequest { project_id: worker.project() };
+    let answer = worker.daemon.reports().list_queue(request).await;
+    worker.end().await;
+    let works = answer.map_err(ApiError::from)?.into_inner().works;
+    let value = json!({ "queue": works.iter().map(value).collect::<Vec<_>>() });
+    context.out.report(value, |out| match works.is_empty() {
+        true => "nothing is at work, and nothing waits\n".to_owned(),
+        false => table(out, &works),
+    });
+    Ok(Exit::Good)
+}
+
+async fn find(context: &Context) -> Result<Option<Worker>> {
+    let place = context.project().await?;
+    let interrupts = Interrupts::listen()?;
+    Worker::find(place, false, &interrupts).await
+}
+
+fn value(work: &Work) -> Value {
+    let set = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    json!({
+        "id": work.life_id,
+        "task": (work.task_number > 0).then_some(work.task_number),
+        "subject": work.subject,
+        "run": (work.run_id > 0).then_some(work.run_id),
+        "state": work.state,
+        "detail": set(&work.detail),
+        "began_at": work.began_at,
+        "since": work.since,
+        "attempt": work.attempt,
+        "agent": set(&work.agent),
+        "target": set(&work.target),
+    })
+}
+
+fn table(out: Out, works: &[Work]) -> String {
+    let subject = |work: &Work| match (work.task_number, work.subject.as_str()) {
+        (0, subject) => subject.to_owned(),
+        (number, "task") => format!("#{number:04}"),
+        (number, subject) => format!("{subject} #{number:04}"),
+    };
+    // RFC 3339, of which the minutes are enough.
+    let time = |text: &str| text.get(..16).unwrap_or(text).replace('T', " ");
+    let rows: Vec<_> = works
+        .iter()
+        .map(|work| [format!("{:>5}", work.life_id), time(&work.since), subject(work), work.state.clone()])
+        .collect();
+    let width = |column: usize| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2), width(3)];
+    let lines = rows.iter().zip(works).map(|(row, work)| {
+        let columns: Vec<_> =
+            row.iter().zip(widths).map(|(cell, width)| text::pad(&text::line(cell), width)).collect();
+        let detail = text::line(&work.detail);
+        format!("{}\n", format!("{}  {}", columns.join("  "), out.style.dim(&detail)).trim_end())
+    });
+    lines.collect()
+}

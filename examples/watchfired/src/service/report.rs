@@ -1,0 +1,168 @@
+//! What has happened in a project, what it cost, and what stands in line.
+
+use tonic::{Request, Response, Status};
+use watchfire_api::work_proto as proto;
+use watchfire_api::work_proto::report_service_server::ReportService;
+use watchfire_core::clock::{Clock as _, SystemClock};
+use watchfire_core::orchestrator::{Costs, CostsBy, SandboxRecord, Spent};
+use watchfire_core::schedule::{Life, LifeId, Subject};
+use watchfire_core::{Error, ErrorKind, Result};
+
+use super::convert::{number, wire};
+use super::{answer, blocking};
+use crate::Daemon;
+
+/// Number of pieces of work in an answer, unless it was asked for another one, and the largest.
+const PAGE: u32 = 50;
+const LARGEST_PAGE: u32 = 200;
+
+type Answer<T> = std::result::Result<Response<T>, Status>;
+
+impl Daemon {
+    async fn costs_of(&self, request: proto::GetCostsRequest) -> Result<proto::GetCostsResponse> {
+        let by = match request.by.as_str() {
+            "" | "task" => CostsBy::Task,
+            "day" => CostsBy::Day,
+            "agent" => CostsBy::Agent,
+            "run" => CostsBy::Run,
+            "session" => CostsBy::Session,
+            other => {
+                let words = "costs are added up by task, day, agent, run or session";
+                return Err(Error::new(ErrorKind::InvalidInput, words).with("by", format_args!("{other:?}")));
+            }
+        };
+        let project = self.project(&request.project_id).await?;
+        let (logs, today) = (project.logs_dir().to_owned(), SystemClock.now().date());
+        let read = move || {
+            // The logs of all projects lie beside each other, and share the budget of a day.
+            let home = logs.parent().unwrap_or(&logs);
+            let of_today = Spent::records_of_home(home)
+                .into_iter()
+                .filter(|record| record.at.as_ref().is_some_and(|at| at.date() == today));
+            let of_today = cost(&today, &Costs::of(&of_today.collect::<Vec<_>>()));
+            Ok((Spent::records(&logs)?, of_today))
+        };
+        let (records, today) = blocking(read).await?;
+        let budget = self.orchestrator().settings().budget;
+        let costs = Costs::grouped(&records, by);
+        Ok(proto::GetCostsResponse {
+            costs: costs.iter().map(|(of, costs)| cost(of, costs)).collect(),
+            all: Some(cost("all", &Costs::of(&records))),
+            today: Some(today),
+            task_budget: budget.task.map(|bound| bound.micros()),
+            day_budget: budget.day.map(|bound| bound.micros()),
+        })
+    }
+
+    async fn history_of(&self, request: proto::ListHistoryRequest) -> Result<proto::ListHistoryResponse> {
+        let project = self.project(&request.project_id).await?;
+        let most = match request.limit {
+            0 => PAGE,
+            limit => limit.min(LARGEST_PAGE),
+        };
+        let last = project.ledger().await?.last_life.0;
+        let mut at = if request.before == 0 { last } else { last.min(request.before.saturating_sub(1)) };
+        let mut works = Vec::new();
+        while at > 0 && works.len() < most as usize {
+            match project.life(LifeId(at)).await {
+                Ok(life) if life.has_ended() => works.push(work(&life)),
+                Ok(_) => {}
+                // Its record was removed with old logs.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            at -= 1;
+        }
+        Ok(proto::ListHistoryResponse { works, next: if at == 0 { 0 } else { at + 1 } })
+    }
+
+    async fn queue_of(&self, project: &str) -> Result<proto::ListQueueResponse> {
+        let ledger = self.project(project).await?.ledger().await?;
+        Ok(proto::ListQueueResponse { works: ledger.lives.values().map(work).collect() })
+    }
+
+    async fn policy_of(&self, request: proto::GetPolicyRequest) -> Result<proto::GetPolicyResponse> {
+        let project = self.project(&request.project_id).await?;
+        let task = (request.task_number != 0).then(|| number(request.task_number)).transpose()?;
+        let logs = project.logs_dir().to_owned();
+        let record = blocking(move || SandboxRecord::latest(&logs, task)).await?;
+        let record = record.ok_or_else(|| Error::new(ErrorKind::NotFound, "no session has run yet"))?;
+        let json = serde_json::to_string(&record).map_err(|error| {
+            Error::new(ErrorKind::Internal, "writing a record as JSON").with_source(error)
+        })?;
+        Ok(proto::GetPolicyResponse {
+            summary: record.report.summary.clone(),
+            text: record.report.to_string(),
+            json,
+            refused: record.refused.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+fn cost(of: &str, costs: &Costs) -> proto::Cost {
+    let tokens = Spent::new(costs.spent.usage, None);
+    proto::Cost {
+        of: of.to_owned(),
+        micros: costs.micros,
+        is_lower_bound: costs.is_lower_bound(),
+        sessions: u32::try_from(costs.sessions).unwrap_or(u32::MAX),
+        amount: costs.to_string(),
+        tokens: if tokens.is_nothing() { String::new() } else { tokens.to_string() },
+    }
+}
+
+fn subject(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Task { .. } => "task",
+        Subject::Chat => "chat",
+        Subject::Refine { .. } => "refine",
+        Subject::Generate => "generate",
+        Subject::GenerateDefinition => "generate-definition",
+        Subject::GenerateTasks => "generate-tasks",
+        _ => "",
+    }
+}
+
+fn work(life: &Life) -> proto::Work {
+    proto::Work {
+        life_id: life.id.0,
+        task_number: life.subject.about().map_or(0, wire),
+        subject: subject(life.subject).to_owned(),
+        run_id: life.run.map_or(0, |run| run.0),
+        state: life.state.word().to_owned(),
+        detail: life.state.detail().unwrap_or_default(),
+        began_at: life.began.to_string(),
+        since: life.since.to_string(),
+        attempt: life.attempt.0,
+        agent: life.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
+        target: life.target.clone().unwrap_or_default(),
+    }
+}
+
+#[tonic::async_trait]
+impl ReportService for Daemon {
+    async fn get_costs(&self, request: Request<proto::GetCostsRequest>) -> Answer<proto::GetCostsResponse> {
+        answer(self.costs_of(request.into_inner()).await)
+    }
+
+    async fn list_history(
+        &self,
+        request: Request<proto::ListHistoryRequest>,
+    ) -> Answer<proto::ListHistoryResponse> {
+        answer(self.history_of(request.into_inner()).await)
+    }
+
+    async fn list_queue(
+        &self,
+        request: Request<proto::ListQueueRequest>,
+    ) -> Answer<proto::ListQueueResponse> {
+        answer(self.queue_of(&request.get_ref().project_id).await)
+    }
+
+    async fn get_policy(
+        &self,
+        request: Request<proto::GetPolicyRequest>,
+    ) -> Answer<proto::GetPolicyResponse> {
+        answer(self.policy_of(request.into_inner()).await)
+    }
+}
