@@ -14,6 +14,9 @@ use crate::model::{Focus, Model, RightTab};
 /// The smallest tile that something can be read in.
 const SMALLEST: (u16, u16) = (38, 8);
 
+/// Columns for each row of a tile: a little wider than the terminal of old, whose lines are read whole.
+const SHAPE: f64 = 3.5;
+
 /// The screens of all agents, side by side.
 #[derive(Clone, Debug, Default)]
 pub struct Tiles {
@@ -81,8 +84,14 @@ pub(crate) fn tiles(model: &Model, area: Rect) -> Vec<(&proto::AgentStatus, Rect
     let (cols, rows) = (most(area.width, SMALLEST.0), most(area.height, SMALLEST.1));
     let at = selected(model, &agents);
     let page = agents.chunks(cols * rows).nth(at / (cols * rows)).unwrap_or_default();
-    // As wide as they fit: agents write long lines.
-    let cols = (1..=cols).find(|cols| page.len().div_ceil(*cols) <= rows).unwrap_or(cols);
+    // The grid whose tiles are most like a terminal.
+    let strange = |cols: usize| {
+        let (width, height) =
+            (usize::from(area.width) / cols, usize::from(area.height) / page.len().div_ceil(cols).max(1));
+        (width as f64 / height.max(1) as f64 / SHAPE).ln().abs()
+    };
+    let fits = (1..=cols).filter(|cols| page.len().div_ceil(*cols) <= rows);
+    let cols = fits.min_by(|a, b| strange(*a).total_cmp(&strange(*b))).unwrap_or(cols);
     let rows = page.len().div_ceil(cols).max(1);
     // What does not divide evenly goes to the tiles one by one.
     let part = |length: u16, parts: usize, at: usize| {

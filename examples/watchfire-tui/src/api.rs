@@ -15,7 +15,7 @@ use watchfire_core::terminal::{Line, Size, Terminal as _};
 use watchfire_term::{Emulator, plain, wire};
 
 use crate::message::{Command, Message};
-use crate::model::Details;
+use crate::model::{Accepted, Details};
 use crate::syntax;
 
 /// Number of scrollback lines that one call reads.
@@ -235,10 +235,11 @@ impl Api {
         let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
         let (mut screens, mut before) = (screens.into_inner(), None);
         while let Ok(Some(buffer)) = screens.message().await {
-            if buffer.end.is_some() {
+            if let Some(end) = &buffer.end {
                 // The next session begins with a whole screen.
                 before = None;
-                self.tell(Message::ScreenEnded);
+                let crashed = end.outcome == "failed" && end.exit_code != 0;
+                self.tell(Message::ScreenEnded(crashed));
                 continue;
             }
             let next = match &before {
@@ -289,13 +290,15 @@ impl Api {
     }
 
     async fn call(self, daemon: Daemon, command: Command) {
+        let starts = matches!(command, Command::StartAgent { .. } | Command::SendBack { .. });
         match self.answer(&daemon, command).await {
             Ok(Some(message)) => self.tell(message),
             Ok(None) => {}
             Err(error) => {
                 let error = ApiError::from(error);
                 let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                self.tell(Message::Failed(format!("{}{hint}", error.message)));
+                let words = format!("{}{hint}", error.message);
+                self.tell(if starts { Message::NotStarted(words) } else { Message::Failed(words) });
             }
         }
     }
@@ -422,6 +425,9 @@ impl Api {
                 let status = daemon.service().get_status(()).await?.into_inner();
                 Some(Message::Inbox(status.active_agents))
             }
+            Command::ListProjects => {
+                Some(Message::Projects(daemon.projects().list_projects(()).await?.into_inner().projects))
+            }
             Command::GetCosts => Some(Message::Costs(Box::new(self.costs(daemon).await?))),
             Command::ListHistory => {
                 let request = work_proto::ListHistoryRequest { project_id, before: 0, limit: 200 };
@@ -522,6 +528,18 @@ impl Api {
                     (false, None) => Message::Failed(format!("#{by:04} is {}", undone.outcome)),
                 })
             }
+            Command::MergeTask(number, accepted) => {
+                let request = work_proto::MergeTaskRequest {
+                    project_id,
+                    task_number: number,
+                    into: String::new(),
+                    accept_marks: accepted == Accepted::Marks,
+                    accept_protected: accepted == Accepted::Protected,
+                    accept_commands: accepted == Accepted::Commands,
+                };
+                let merged = daemon.work().merge_task(request).await?.into_inner();
+                Some(if merged.good { Message::Saved } else { Message::Failed(merged.outcome) })
+            }
             Command::MergeBranch(number) => {
                 let name = format!("watchfire/{number:04}");
                 let request = proto::MergeBranchRequest { meta, project_id, name, ..Default::default() };
@@ -538,6 +556,7 @@ impl Api {
             | Command::Follow(_)
             | Command::Watch(_)
             | Command::Copy(_)
+            | Command::OpenProject { .. }
             | Command::Alert(_) => None,
         })
     }

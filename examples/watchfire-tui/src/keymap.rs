@@ -70,6 +70,7 @@ pub const ACTIONS: &[Action] = &[
     action(Scope::Tasks, "follow", "F", "go by itself to the agent that needs you"),
     action(Scope::Tasks, "branches", "b", "branches"),
     action(Scope::Tasks, "trash", "T", "trash"),
+    action(Scope::Tasks, "projects", "P", "go to another project"),
     action(Scope::Tasks, "inbox", "I", "what waits in all projects"),
     action(Scope::Tasks, "costs", "$", "what tasks cost"),
     action(Scope::Tasks, "history", "H", "work that has ended"),

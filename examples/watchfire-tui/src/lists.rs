@@ -18,6 +18,8 @@ pub enum Kind {
     Trash,
     /// Work that waits for the person, in all projects.
     Inbox,
+    /// All projects.
+    Projects,
     /// What tasks cost.
     Costs,
     /// Work that has ended.
@@ -33,6 +35,8 @@ pub struct Row {
     pub text: String,
     /// The task that it is about, or 0.
     pub task: i32,
+    /// The project that it is about, if it is another one.
+    pub project: String,
     /// The name of an action.
     pub action: Option<&'static str>,
     /// Its key.
@@ -63,6 +67,8 @@ pub(crate) enum Chosen {
     Task(i32),
     Ask(Confirm),
     Call(Command),
+    /// A call after which the list is closed.
+    Leave(Command),
 }
 
 /// Opens a list, and returns the call that fills it.
@@ -85,6 +91,7 @@ pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
         Kind::Branches => vec![Command::ListBranches],
         Kind::Trash => vec![Command::ListTrash],
         Kind::Inbox => vec![Command::GetInbox],
+        Kind::Projects => vec![Command::ListProjects],
         Kind::Costs => vec![Command::GetCosts],
         Kind::History => vec![Command::ListHistory],
         Kind::Palette => Vec::new(),
@@ -121,7 +128,23 @@ pub(crate) fn of_trash(tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
     (Kind::Trash, deleted.map(row).collect())
 }
 
-/// Returns the agents that wait for the person, oldest first. Only tasks of `project`, the one on the screen, can be selected.
+/// Returns the projects, the one on the screen with a mark.
+pub(crate) fn of_projects(projects: &[proto::Project], here: &str) -> (Kind, Vec<Row>) {
+    let row = |project: &proto::Project| {
+        let is_here = project.project_id == here;
+        let more = match (project.problem.as_str(), project.status.as_str()) {
+            ("", "archived") => "  (archived)".to_owned(),
+            ("", _) => String::new(),
+            (problem, _) => format!("  ({problem})"),
+        };
+        let text = format!("{} {:<24} {}{more}", if is_here { "▸" } else { " " }, project.name, project.path);
+        let elsewhere = if is_here { String::new() } else { project.project_id.clone() };
+        Row { text, project: elsewhere, ..Row::default() }
+    };
+    (Kind::Projects, projects.iter().map(row).collect())
+}
+
+/// Returns the agents that wait for the person, oldest first; `project` is the one on the screen.
 pub(crate) fn of_agents(agents: &[proto::AgentStatus], project: &str) -> (Kind, Vec<Row>) {
     let has_issue =
         |agent: &proto::AgentStatus| agent.issue.as_ref().is_some_and(|issue| !issue.issue_type.is_empty());
@@ -140,8 +163,8 @@ pub(crate) fn of_agents(agents: &[proto::AgentStatus], project: &str) -> (Kind, 
         };
         let task = if agent.task_number > 0 { format!(" #{:04}", agent.task_number) } else { String::new() };
         let text = format!("{}{task} {}: {what}", agent.project_name, agent.task_title);
-        let task = if agent.project_id == project { agent.task_number } else { 0 };
-        Row { text, task, ..Row::default() }
+        let elsewhere = if agent.project_id == project { String::new() } else { agent.project_id.clone() };
+        Row { text, task: agent.task_number, project: elsewhere, ..Row::default() }
     };
     (Kind::Inbox, waiting.iter().map(row).collect())
 }
@@ -197,6 +220,7 @@ impl Listed {
             Kind::Branches => ("Branches", "m merge  x delete  X discard  P prune  Esc close"),
             Kind::Trash => ("Trash", "Enter restore  E empty  Esc close"),
             Kind::Inbox => ("Waiting for you", "Enter select  Esc close"),
+            Kind::Projects => ("Projects", "Enter go there  Esc close"),
             Kind::Costs => ("Costs", "Enter select  Esc close"),
             Kind::History => ("History", "Enter select  Esc close"),
             Kind::Palette => ("Actions", "type to find  Enter do it  Esc close"),
@@ -252,6 +276,10 @@ impl Listed {
             (Kind::Palette, _) if enter => {
                 row.action.and_then(keymap::known).map_or(Chosen::Nothing, Chosen::Key)
             }
+            (Kind::Inbox | Kind::Projects, _) if enter && !row.project.is_empty() => {
+                Chosen::Leave(Command::OpenProject { project: row.project.clone(), task: row.task })
+            }
+            (Kind::Projects, _) if enter => Chosen::Closed,
             (Kind::Inbox | Kind::Costs | Kind::History, _) if enter && row.task > 0 => Chosen::Task(row.task),
             (Kind::Trash, KeyCode::Enter | KeyCode::Char('u' | 'r')) => {
                 Chosen::Call(Command::RestoreTask(row.task))

@@ -7,7 +7,7 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, GetCostsResponse, Work};
 use watchfire_core::terminal::{Line, Snapshot};
 
-use crate::model::Details;
+use crate::model::{Accepted, Details};
 use crate::selection::Selection;
 use crate::syntax::Inks;
 
@@ -43,8 +43,8 @@ pub enum Message {
         /// The screen.
         snapshot: Arc<Snapshot>,
     },
-    /// The session whose screen is shown has ended.
-    ScreenEnded,
+    /// The session whose screen is shown has ended; true if nobody wanted it to.
+    ScreenEnded(bool),
     /// The screen of one of the sessions that are watched.
     Tile {
         /// The session.
@@ -80,8 +80,12 @@ pub enum Message {
     Saved,
     /// A task was created.
     Created(i32),
+    /// The projects of the home.
+    Projects(Vec<proto::Project>),
     /// Something failed, in words.
     Failed(String),
+    /// An agent could not be started, in words.
+    NotStarted(String),
 }
 
 /// An action. Each but the first and the last is one call of the API.
@@ -149,6 +153,8 @@ pub enum Command {
     DeleteLog(String),
     /// `MergeBranch`.
     MergeBranch(i32),
+    /// `MergeTask`, where the person accepts what holds it.
+    MergeTask(i32, Accepted),
     /// `UndoTask`.
     Undo(i32),
     /// `Diff`.
@@ -168,6 +174,15 @@ pub enum Command {
     ListTrash,
     /// `EmptyTrash`.
     EmptyTrash,
+    /// `ListProjects`.
+    ListProjects,
+    /// Go to another project, and there to a task.
+    OpenProject {
+        /// Its id.
+        project: String,
+        /// The task, or 0.
+        task: i32,
+    },
     /// `GetCosts`, by task.
     GetCosts,
     /// `ListHistory`.

@@ -123,6 +123,30 @@ pub enum Overlay {
     Info(i32, u16),
 }
 
+/// What a person may accept of work that is held.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Accepted {
+    /// Conflict marks in its files.
+    Marks,
+    /// Changes of protected paths.
+    Protected,
+    /// Changes of what git or other tools run by themselves.
+    Commands,
+}
+
+impl Accepted {
+    /// Returns what there is to accept where this holds a merge, by its code.
+    #[must_use]
+    pub fn of(held_by: &str) -> Option<Self> {
+        match held_by {
+            "unfinished_merge" => Some(Self::Marks),
+            "protected_paths" => Some(Self::Protected),
+            "git_wiring" | "tool_files" => Some(Self::Commands),
+            _ => None,
+        }
+    }
+}
+
 /// A question that is answered by `y` or `n`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Confirm {
@@ -138,6 +162,8 @@ pub enum Confirm {
     EmptyTrash,
     /// Delete the branch of a task, though its work is not merged.
     Discard(i32),
+    /// Merge a task in spite of what holds it.
+    Merge(i32, Accepted),
     /// Delete a log, by its id.
     DeleteLog(String),
 }
@@ -162,6 +188,8 @@ pub struct Terminal {
     pub snapshot: Option<Arc<Snapshot>>,
     /// True once the session has ended.
     pub ended: bool,
+    /// True if it ended with an error.
+    pub crashed: bool,
     /// Number of lines that the person has scrolled back. 0: the screen.
     pub back: u64,
     /// Lines that have left the screen, and the number of the first.
@@ -245,6 +273,8 @@ pub struct Model {
     pub flash: Option<Flash>,
     /// The agent's terminal.
     pub terminal: Terminal,
+    /// The reason for which the last start failed, until one succeeds.
+    pub not_started: Option<String>,
     /// Logs of sessions.
     pub logs: Logs,
     /// What the selected task changes.

@@ -1,11 +1,13 @@
 //! The program: turns keys, time and the daemon's news into messages, and carries out commands.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, EventStream, MouseEventKind};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
 use crate::api::{Api, Connect};
@@ -74,21 +76,15 @@ impl std::fmt::Debug for Options {
 /// # Errors
 /// Those of the terminal; and after a panic of a part of it, whose message is on the terminal then.
 pub async fn run(options: Options) -> std::io::Result<()> {
-    let (messages, mut told) = mpsc::unbounded_channel();
-    let (keys, typed) = mpsc::unbounded_channel();
-    let api = Api::new(options.project.clone(), messages);
+    let mut followed = Following::begin(options.project.clone(), &options.connect, options.chat);
     let mut ends = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()]
         .into_iter()
         .map(signal)
         .collect::<std::io::Result<Vec<_>>>()?;
-    let working = [
-        tokio::spawn(api.clone().keep(options.connect, options.chat)),
-        tokio::spawn(api.clone().send_keys(typed)),
-    ];
     let mut model = Model::new(crossterm::terminal::size()?);
     // Before anything else reads the terminal: an answer that comes to somebody else is a key.
     let asked = Asked::terminal(options.dark);
-    (model.depth, model.dark, model.keymap) = (options.depth, asked.dark, options.keymap);
+    (model.depth, model.dark, model.keymap) = (options.depth, asked.dark, options.keymap.clone());
     let mut screen = Screen::take(asked.spells)?;
     let mut events = EventStream::new();
     let began = Instant::now();
@@ -120,12 +116,12 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 // The terminal is gone.
                 None => break Ok(()),
             },
-            message = told.recv() => message,
+            message = followed.told.recv() => message,
             () = tokio::time::sleep(TICK), if moves => Some(Message::Tick(millis(began))),
             () = tokio::time::sleep(wait_frame), if is_new => continue,
             () = tokio::time::sleep(wait_resize.unwrap_or_default()), if wait_resize.is_some() => {
                 if let Some((_, command)) = resize.take() {
-                    api.carry_out(command, &keys);
+                    followed.carry_out(command);
                 }
                 continue;
             }
@@ -144,7 +140,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         };
         let mut commands = update(&mut model, message);
         // What waits is taken in before the next picture.
-        while let Ok(message) = told.try_recv() {
+        while let Ok(message) = followed.told.try_recv() {
             commands.extend(update(&mut model, message));
         }
         let mut leaves = false;
@@ -153,9 +149,24 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 Command::Quit => leaves = true,
                 Command::SendInput(_) => {
                     awaits_echo = true;
-                    api.carry_out(command, &keys);
+                    followed.carry_out(command);
                 }
                 // A terminal without a clipboard ignores it.
+                Command::OpenProject { project, task } => {
+                    // Nothing of the other one must arrive here.
+                    followed = Following::begin(project, &options.connect, false);
+                    model = Model {
+                        depth: model.depth,
+                        dark: model.dark,
+                        keymap: model.keymap,
+                        follows: model.follows,
+                        split: model.split,
+                        now: model.now,
+                        selected: task,
+                        ..Model::new(model.size)
+                    };
+                    resize = None;
+                }
                 Command::Copy(selected) => screen.copy(&model, selected)?,
                 Command::Alert(words) if options.bell => Screen::alert(&words)?,
                 Command::Alert(_) => {}
@@ -168,7 +179,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                     screen = Screen::take(asked.spells)?;
                     events = EventStream::new();
                     match edited {
-                        Ok(new) if new != text => api.carry_out(definition(&model, new), &keys),
+                        Ok(new) if new != text => followed.carry_out(definition(&model, new)),
                         Ok(_) => {}
                         Err(error) => {
                             let words = format!("the editor cannot be used: {error}");
@@ -176,7 +187,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                         }
                     }
                 }
-                command => api.carry_out(command, &keys),
+                command => followed.carry_out(command),
             }
         }
         if leaves {
@@ -184,10 +195,38 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         }
     };
     drop(screen);
-    for task in working {
-        task.abort();
-    }
     ended
+}
+
+/// A project that is followed, until this is dropped.
+struct Following {
+    api: Api,
+    keys: mpsc::UnboundedSender<Command>,
+    told: mpsc::UnboundedReceiver<Message>,
+    working: [JoinHandle<()>; 2],
+}
+
+impl Following {
+    fn begin(project: String, connect: &Connect, chat: bool) -> Self {
+        let (messages, told) = mpsc::unbounded_channel();
+        let (keys, typed) = mpsc::unbounded_channel();
+        let api = Api::new(project, messages);
+        let working = [
+            tokio::spawn(api.clone().keep(Arc::clone(connect), chat)),
+            tokio::spawn(api.clone().send_keys(typed)),
+        ];
+        Self { api, keys, told, working }
+    }
+
+    fn carry_out(&self, command: Command) {
+        self.api.carry_out(command, &self.keys);
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.working.iter().for_each(JoinHandle::abort);
+    }
 }
 
 fn millis(since: Instant) -> u64 {

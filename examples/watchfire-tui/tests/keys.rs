@@ -40,6 +40,9 @@ fn name(command: &Command) -> &'static str {
         Command::GetInbox => "GetStatus",
         Command::Follow(_) | Command::Watch(_) => "SubscribeScreen",
         Command::DeleteLog(_) => "DeleteLog",
+        Command::ListProjects => "ListProjects",
+        Command::OpenProject { .. } => "another project",
+        Command::MergeTask(..) => "MergeTask",
         Command::GetCosts => "GetCosts",
         Command::GetDetails(_) => "GetPolicy",
         Command::ListHistory => "ListHistory",
@@ -330,11 +333,9 @@ fn what_waits_is_listed_oldest_first() {
     let (running, held) = (agent(7, "2026-02-01", "running"), agent(2, "2026-02-02", "held"));
     update(&mut model, Message::Inbox(vec![other, asks, running, held]));
     let Some(Overlay::List(list)) = &model.overlay else { panic!("a list") };
-    let rows: Vec<_> = list.rows.iter().flatten().map(|row| row.task).collect();
-    assert_eq!(rows, [2, 4, 0]);
-    press(&mut model, &["G", "j", "j", "enter"]);
-    assert_eq!(model.selected, 1, "it is no task of this project");
-    press(&mut model, &["k", "enter"]);
+    let rows: Vec<_> = list.rows.iter().flatten().map(|row| (row.task, row.project.as_str())).collect();
+    assert_eq!(rows, [(2, ""), (4, ""), (7, "q")]);
+    press(&mut model, &["j", "enter"]);
     assert_eq!((model.selected, model.overlay.is_none()), (4, true));
 }
 
@@ -466,7 +467,7 @@ fn keys_go_to_the_agent() {
     press(&mut model, &["tab"]);
     assert!(!model.zoomed);
     // After its end, keys go nowhere.
-    update(&mut model, Message::ScreenEnded);
+    update(&mut model, Message::ScreenEnded(false));
     assert!(press(&mut model, &["tab", "a", "enter"]).is_empty());
 }
 
@@ -839,4 +840,57 @@ fn the_last_log_of_a_task_is_opened() {
     press(&mut model, &["L"]);
     assert_eq!(update(&mut model, Message::Logs(list)), []);
     assert!(support::text(&model).contains("no log yet"));
+}
+
+#[test]
+fn work_that_is_held_is_merged_after_a_question() {
+    use watchfire_tui::model::Accepted;
+    let mut model = model(100, 30);
+    for (held_by, accepted) in [
+        ("protected_paths", Some(Accepted::Protected)),
+        ("unfinished_merge", Some(Accepted::Marks)),
+        ("git_wiring", Some(Accepted::Commands)),
+        ("tool_files", Some(Accepted::Commands)),
+        ("local_edits", None),
+    ] {
+        model.selected = model.tasks[0].task_number;
+        model.tasks[0].held_by = held_by.to_owned();
+        let number = model.selected;
+        match accepted {
+            Some(accepted) => {
+                assert_eq!(press(&mut model, &["m", "n"]), []);
+                assert_eq!(press(&mut model, &["m", "y"]), [Command::MergeTask(number, accepted)]);
+            }
+            // What no word of a person changes is tried again.
+            None => assert_eq!(press(&mut model, &["m"]), [Command::MergeBranch(number)]),
+        }
+    }
+    model.tasks[0].status = "done".to_owned();
+    model.tasks[0].state = "conflict".to_owned();
+    press(&mut model, &["B"]);
+    let [Command::SendBack { text, .. }] = &press(&mut model, &["enter"])[..] else {
+        panic!("nothing is sent")
+    };
+    assert!(text.contains("resolve the conflict"), "{text}");
+}
+
+#[test]
+fn another_project_is_gone_to() {
+    let mut model = model(100, 30);
+    assert_eq!(press(&mut model, &["P"]), [Command::ListProjects]);
+    let project =
+        |id: &str| proto::Project { project_id: id.to_owned(), name: id.to_owned(), ..Default::default() };
+    update(&mut model, Message::Projects(vec![project("p"), project("q")]));
+    assert_eq!(
+        press(&mut model, &["j", "enter"]),
+        [Command::OpenProject { project: "q".to_owned(), task: 0 }]
+    );
+    assert!(model.overlay.is_none());
+    // What waits elsewhere is gone to there.
+    press(&mut model, &["I"]);
+    let mut agent = at_work(3, "task");
+    agent.project_id = "q".to_owned();
+    agent.questions = vec!["Which?".to_owned()];
+    update(&mut model, Message::Inbox(vec![agent]));
+    assert_eq!(press(&mut model, &["enter"]), [Command::OpenProject { project: "q".to_owned(), task: 3 }]);
 }

@@ -180,7 +180,29 @@ fn every_screen() {
         ("filter", Box::new(|model| drop(press(model, &["/", "a", "u", "t"])))),
         ("terminal", Box::new(|model| drop(press(model, &["tab"])))),
         ("zoomed", Box::new(|model| drop(press(model, &["tab", "alt+z"])))),
-        ("stopped", Box::new(|model| drop(update(model, Message::ScreenEnded)))),
+        ("stopped", Box::new(|model| drop(update(model, Message::ScreenEnded(false))))),
+        ("crashed", Box::new(|model| drop(update(model, Message::ScreenEnded(true))))),
+        (
+            "not-started",
+            Box::new(|model| {
+                *model = support::model(model.size.0, model.size.1);
+                let words = "the program of the agent is not there: claude (npm install -g @anthropic-ai/claude-code)";
+                update(model, Message::NotStarted(words.to_owned()));
+            }),
+        ),
+        (
+            "projects",
+            Box::new(|model| {
+                press(model, &["P"]);
+                let project = |id: &str, name: &str| proto::Project {
+                    project_id: id.to_owned(),
+                    name: name.to_owned(),
+                    path: format!("/home/me/{name}"),
+                    ..Default::default()
+                };
+                update(model, Message::Projects(vec![project("p", "my-project"), project("q", "shop")]));
+            }),
+        ),
         ("saved", Box::new(|model| drop(update(model, Message::Saved)))),
         ("failed", Box::new(|model| drop(update(model, Message::Failed("no such task\x1b[2J".to_owned()))))),
         ("disconnected", Box::new(|model| drop(update(model, Message::Disconnected)))),
@@ -295,7 +317,7 @@ fn every_screen() {
             "logs",
             Box::new(move |model| {
                 press(model, &["tab"]);
-                update(model, Message::ScreenEnded);
+                update(model, Message::ScreenEnded(false));
                 press(model, &["right"]);
                 let list =
                     vec![log(1, "completed"), log(0, "interrupted"), log(6, "failed"), log(2, "running")];
@@ -306,7 +328,7 @@ fn every_screen() {
             "log",
             Box::new(move |model| {
                 press(model, &["tab"]);
-                update(model, Message::ScreenEnded);
+                update(model, Message::ScreenEnded(false));
                 press(model, &["right"]);
                 update(model, Message::Log(Box::new(log(1, "completed"))));
             }),

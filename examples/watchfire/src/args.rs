@@ -96,6 +96,7 @@ pub(crate) enum Command {
     /// Show the work that has ended, and how
     History(history::HistoryArgs),
     /// Show the work that has not ended: what is at work, and what waits for what
+    #[command(after_help = "Examples:\n  watchfire queue\n  watchfire queue --json")]
     Queue,
     /// Show what sessions cost
     Costs(costs::CostsArgs),

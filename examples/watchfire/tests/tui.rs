@@ -407,6 +407,98 @@ fn terminals_are_fitted_and_left_clean() {
     plain.leave();
 }
 
+/// What waits in another project is gone to, and there is its project.
+#[test]
+fn another_project_is_gone_to() {
+    let home = Home::new();
+    let (root, other) = (home.shop(), home.0.repo("bakery"));
+    home.0.run(&other, ["init", "--yes", "--no-auto-start"]).good();
+    home.0.task(&other, "Bakes", "question oven Which oven?\nwait never 60\ndone");
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("No tasks yet");
+    // It waits for the person.
+    home.0.run(&other, ["task", "start", "1"]).code(3);
+    until("it asks", || {
+        let status = home.0.run(&other, ["agent", "status", "--json"]).stdout;
+        status.contains("Which oven?")
+    });
+    shown.keys("I");
+    shown.wait("bakery #0001 Bakes: asks: Which oven?");
+    shown.keys("\r");
+    shown.wait("● bakery");
+    shown.wait("? #0001 asks: Which oven?");
+    shown.keys("P");
+    shown.wait("▸ bakery");
+    shown.keys("k\r");
+    shown.wait("● shop");
+    shown.leave();
+}
+
+/// What a person sees of an agent's terminal is what the session has, cell by cell, at many moments.
+#[test]
+fn what_is_shown_is_the_sessions_screen() {
+    use watchfire_client::daemon_proto as proto;
+    let home = Home::new();
+    let root = home.shop();
+    home.0.task(
+        &root,
+        "Talks",
+        "raw \\e[4:3;58;5;9mcurly\\e[m \\e[38;2;9;8;7mcolour\\e[m 漢字\nsay hello\nchat",
+    );
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[("COLORTERM", "truecolor")]);
+    shown.wait("[▶]");
+    shown.keys("s");
+    shown.wait("hello");
+    shown.keys("\t");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let daemon = runtime.block_on(watchfire_client::Daemon::connect(&home.0.path("watchfire-home"))).unwrap();
+    let projects = runtime.block_on(daemon.projects().list_projects(())).unwrap().into_inner().projects;
+    let screen = || {
+        let request = proto::SubscribeScreenRequest {
+            project_id: projects[0].project_id.clone(),
+            format: proto::ScreenFormat::Changes.into(),
+            ..Default::default()
+        };
+        let first = runtime.block_on(async {
+            daemon.agents().subscribe_screen(request).await.unwrap().into_inner().message().await
+        });
+        watchfire_term::wire::decode(&first.unwrap().unwrap().cells).unwrap()
+    };
+    let times = if std::env::var_os("WATCHFIRE_LONG").is_some() { 1_000 } else { 20 };
+    for time in 0..times {
+        shown.keys(&format!("word {time}\r"));
+        shown.wait(&format!("you said: word {time}"));
+        // Once both have come to rest.
+        until("both are the same", || {
+            let (session, seen) = (screen(), shown.picture(100, 30));
+            (0..session.size.rows()).all(|row| {
+                let cells = |line: &watchfire_core::terminal::Line, from: u16| {
+                    let mut at = 0;
+                    let cells = line.cells().filter_map(move |cell| {
+                        at += cell.width;
+                        (at > from).then(|| (cell.text.to_owned(), cell.width, cell.style))
+                    });
+                    cells.take_while(|(text, ..)| text != "│").collect::<Vec<_>>()
+                };
+                // The panel begins behind the left one and its border.
+                let mut want = cells(&session.lines[usize::from(row)], 0);
+                let mut got = cells(&seen.lines[usize::from(row) + 2], 41);
+                let blank = (" ".to_owned(), 1, watchfire_core::terminal::Style::default());
+                for cells in [&mut want, &mut got] {
+                    while cells.last() == Some(&blank) {
+                        cells.pop();
+                    }
+                }
+                want == got
+            })
+        });
+    }
+    shown.keys("\x11y");
+    let (painted, code) = shown.0.end();
+    assert_eq!(code, Some(0));
+    assert_clean(&painted);
+}
+
 /// Random keys, mice, pastes, sizes, and daemons that are killed or told to end. `WATCHFIRE_LONG` goes on for ten minutes.
 #[test]
 fn whatever_happens_the_terminal_is_left_clean() {

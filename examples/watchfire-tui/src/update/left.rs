@@ -7,7 +7,7 @@ use super::{flash, show_left, show_right};
 use crate::forms::{Line, TaskForm};
 use crate::lists::{self, Kind};
 use crate::message::Command;
-use crate::model::{Confirm, Focus, LeftTab, Model, Overlay, RightTab, Words};
+use crate::model::{Accepted, Confirm, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::{agents, tasks};
 
 /// The fields of the settings tab.
@@ -93,6 +93,7 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('T') => return lists::open(model, Kind::Trash),
         KeyCode::Char('I') => return lists::open(model, Kind::Inbox),
         KeyCode::Char('D') => return show_right(model, RightTab::Diff),
+        KeyCode::Char('P') => return lists::open(model, Kind::Projects),
         KeyCode::Char('$') => return lists::open(model, Kind::Costs),
         KeyCode::Char('H') => return lists::open(model, Kind::History),
         KeyCode::Char('L') if model.selected > 0 => {
@@ -139,6 +140,12 @@ fn of_chosen(model: &mut Model, code: KeyCode) -> Vec<Command> {
     if numbers.is_empty() {
         return Vec::new();
     }
+    if let (KeyCode::Char('m'), [task]) = (code, &chosen[..])
+        && let Some(accepted) = Accepted::of(&task.held_by)
+    {
+        model.overlay = Some(Overlay::Confirm(Confirm::Merge(task.task_number, accepted)));
+        return Vec::new();
+    }
     model.marked.clear();
     let each = |command: &dyn Fn(i32) -> Command| numbers.iter().map(|number| command(*number)).collect();
     match code {
@@ -172,7 +179,12 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             vec![Command::GetDetails(number)]
         }
         KeyCode::Char('B') if task.status == "done" => {
-            model.overlay = Some(say(Words::SendBack, number));
+            // The agent gets the files with its next prompt; these words may do.
+            let words = match task.state.as_str() {
+                "conflict" => "Merge the target into your work and resolve the conflict.",
+                _ => "",
+            };
+            model.overlay = Some(Overlay::Words(Words::SendBack, number, Box::new(Line::new(words))));
             Vec::new()
         }
         KeyCode::Char('B') => {

@@ -96,7 +96,9 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
         }
     }
     terminal.snapshot = Some(snapshot);
-    terminal.ended = false;
+    (terminal.ended, terminal.crashed) = (false, false);
+    model.not_started = None;
+    let terminal = &model.terminal;
     if terminal.back > 0 { right::scroll(model, 0) } else { Vec::new() }
 }
 
@@ -156,7 +158,7 @@ fn learn(model: &mut Model, message: Message) {
             tasks::keep_selected(model);
         }
         Message::Status(status) => model.status = *status,
-        Message::ScreenEnded => model.terminal.ended = true,
+        Message::ScreenEnded(crashed) => (model.terminal.ended, model.terminal.crashed) = (true, crashed),
         Message::Scrollback(from, lines) => model.terminal.lines = (from, lines),
         Message::Diff(task, lines) if task == model.diff.task => {
             model.diff.inks = Vec::new();
@@ -188,7 +190,15 @@ fn learn(model: &mut Model, message: Message) {
             // It comes with the tasks, which are on their way.
             model.selected = number;
         }
+        Message::Projects(projects) => {
+            let list = lists::of_projects(&projects, &model.project.project_id);
+            lists::fill(model, list);
+        }
         Message::Failed(words) => flash(model, &words, true),
+        Message::NotStarted(words) => {
+            flash(model, &words, true);
+            model.not_started = Some(words);
+        }
         // Handled before.
         Message::Tick(_) | Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => {}
         Message::Found(_) | Message::Screen { .. } | Message::Logs(_) => {}

@@ -82,6 +82,7 @@ fn confirmed(asked: Confirm) -> Vec<Command> {
         Confirm::Quit => Command::Quit,
         Confirm::Stop => Command::StopAgent,
         Confirm::EmptyTrash => Command::EmptyTrash,
+        Confirm::Merge(number, accepted) => Command::MergeTask(number, accepted),
         Confirm::DeleteLog(log) => Command::DeleteLog(log),
         Confirm::Discard(task) => Command::DeleteBranch { task, discard: true },
     }]
@@ -99,6 +100,7 @@ fn list_key(model: &mut Model, mut list: Box<Listed>, event: KeyEvent) -> Vec<Co
         }
         Chosen::Task(number) => model.selected = number,
         Chosen::Ask(asked) => model.overlay = Some(Overlay::Confirm(asked)),
+        Chosen::Leave(command) => return vec![command],
         Chosen::Call(command) => {
             // What it changes is shown in the list.
             model.overlay = Some(Overlay::List(list));

@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 use watchfire_client::daemon_proto as proto;
 
 use super::clean;
-use crate::model::{Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab, Words};
+use crate::model::{Accepted, Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::theme::{Look, of_project, style};
 use crate::{agents, alerts};
 
@@ -186,6 +186,14 @@ fn told(model: &Model) -> (String, Style) {
                 format!(
                     "Delete the branch of #{number:04} with its unmerged work? A rescue ref keeps it. (y/n)"
                 )
+            }
+            Confirm::Merge(number, accepted) => {
+                let what = match accepted {
+                    Accepted::Marks => "has conflict marks",
+                    Accepted::Protected => "changes protected paths",
+                    Accepted::Commands => "changes what git or tools run by themselves",
+                };
+                format!("#{number:04} {what} (i shows them). Merge it all the same? (y/n)")
             }
             Confirm::DeleteLog(_) => "Delete this log? (y/n)".to_owned(),
             Confirm::Stop => "Stop all agents of this project? Their work is kept. (y/n)".to_owned(),

@@ -11,7 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Block, BorderType, Paragraph};
+use ratatui::widgets::{Block, BorderType, Paragraph, Wrap};
 
 pub(crate) use bars::{agent_tabs, left_tabs, right_tabs};
 pub(crate) use overlay::info_lines;
@@ -102,7 +102,10 @@ fn middle(frame: &mut Frame<'_>, area: Rect, words: &str) {
     let text = Text::from(words.lines().map(|line| Line::from(line.to_owned())).collect::<Vec<_>>());
     let height = u16::try_from(text.height()).unwrap_or(1).min(area.height);
     let at = Rect::new(area.x, area.y + (area.height - height) / 2, area.width, height);
-    frame.render_widget(Paragraph::new(text).alignment(Alignment::Center).style(Style::default()), at);
+    // What is too long for one line is read in several.
+    let at = Rect { height: area.bottom() - at.y, ..at };
+    let text = Paragraph::new(text).alignment(Alignment::Center).wrap(Wrap { trim: true });
+    frame.render_widget(text.style(Style::default()), at);
 }
 
 /// Returns a text without control characters: those of a task's title or an error must not move our cursor.

@@ -25,7 +25,7 @@ const KEYS: [(&str, &[Keys]); 5] = [
             ("mouse", &[], "click, scroll, drag divider, task, or text to copy"),
         ],
     ),
-    ("Left panel", &[("1 2 3  h l", &[], "tabs"), ("j k  g G", &[], "up and down; first and last task")]),
+    ("Left panel", &[("1 2 3  h l  j k  g G", &[], "tabs; up and down; first and last task")]),
     (
         "Tasks",
         &[
@@ -35,7 +35,8 @@ const KEYS: [(&str, &[Keys]); 5] = [
             ("", &["down", "up"], "move it down and up"),
             ("", &["info", "diff", "merge", "undo"], "all about it; changes; merge; undo"),
             ("", &["log", "history", "costs", "branches"], "its log; what ended; costs; branches"),
-            ("", &["trash", "inbox", "filter", "actions"], "trash; what waits; find a text; every action"),
+            ("", &["projects", "inbox", "trash"], "projects; what waits in all; trash"),
+            ("", &["filter", "actions"], "show only those with a text; every action"),
             ("", &["answer", "send-back", "resume", "stop"], "answer; send back; resume; stop all"),
         ],
     ),

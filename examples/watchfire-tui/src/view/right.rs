@@ -110,7 +110,9 @@ pub(super) fn cursor(model: &Model) -> Option<Position> {
 fn terminal(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let Some(lines) = lines(model) else {
         let key = model.keymap.shown(&["start"]);
-        return middle(frame, area, &format!("No agent running. Press {key} on a task to start."));
+        let words = format!("No agent running. Press {key} on a task to start.");
+        let because = model.not_started.as_ref().map(|because| format!("\n\n{}", clean(because)));
+        return middle(frame, area, &(words + &because.unwrap_or_default()));
     };
     lines.draw(frame.buffer_mut());
     let bar = |words: String, at: Rect, frame: &mut Frame<'_>| {
@@ -122,7 +124,11 @@ fn terminal(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         bar(words, Rect::new(area.right() - width, area.y, width, 1), frame);
     } else if model.terminal.ended {
         let place = Rect::new(area.x, area.bottom().saturating_sub(1), area.width, 1);
-        bar(" Agent stopped.".to_owned(), place, frame);
+        let words = match model.terminal.crashed {
+            true => " Agent stopped unexpectedly.",
+            false => " Agent stopped.",
+        };
+        bar(words.to_owned(), place, frame);
     }
 }
 

@@ -3,6 +3,7 @@
 use watchfire_api::daemon_proto as proto;
 use watchfire_core::model::{Project, ProjectEntry, ProjectStatus, TaskNumber, TaskStatus, Timestamp};
 use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::schedule::LifeState;
 use watchfire_core::{Error, ErrorKind, Result};
 
 /// Returns a time as text, or nothing for none.
@@ -51,6 +52,10 @@ pub(super) fn some(text: &str) -> Option<&str> {
 
 pub(super) fn task(info: TaskInfo, project: &str) -> proto::Task {
     let (state, detail) = (info.word().to_owned(), info.detail().unwrap_or_default());
+    let held_by = match info.state() {
+        Some(LifeState::Held { by, .. } | LifeState::Incomplete { by, .. }) => by.kind.code().to_owned(),
+        _ => String::new(),
+    };
     let task = info.task;
     proto::Task {
         task_id: task.task_id.to_string(),
@@ -75,6 +80,7 @@ pub(super) fn task(info: TaskInfo, project: &str) -> proto::Task {
         labels: task.labels,
         state,
         detail,
+        held_by,
     }
 }
 
