@@ -20,6 +20,8 @@ use world::{Done, World};
 
 /// Keys of one row.
 const KEYS: usize = 200;
+/// Down and up.
+const MOVE: [&str; 2] = ["\x1b[B", "\x1b[A"];
 /// Programs that print.
 const PRINTING: usize = 20;
 /// Time over which the rest is looked at.
@@ -59,7 +61,7 @@ fn quiet(report: &mut Report) -> Done {
     let section = "a key to the screen, nothing at work";
     let world = World::new(5_000, 0)?;
     let mut ours = world.interface(Line::Near)?;
-    add(report, section, "ours, 5,000 tasks", press(&mut ours, ["j", "k"], KEYS)?);
+    add(report, section, "ours, 5,000 tasks", press(&mut ours, MOVE, KEYS)?);
     let repository = world.commits(5_000)?;
     let mut others = Vec::new();
     for (name, argv) in [("gitui", &["gitui"][..]), ("tig", &["tig"])] {
@@ -72,7 +74,7 @@ fn quiet(report: &mut Report) -> Done {
             program.send("2");
         }
         program.settle();
-        add(report, section, &format!("{name}, 5,000 commits"), press(&mut program, ["j", "k"], KEYS)?);
+        add(report, section, &format!("{name}, 5,000 commits"), press(&mut program, MOVE, KEYS)?);
         others.push((name, program));
     }
     let mut tmux = world.tmux(0, Line::Near);
@@ -101,11 +103,11 @@ fn busy(report: &mut Report) -> Done {
         let world = World::new(5_000, PRINTING)?;
         let mut ours = world.interface(Line::Near)?;
         ours.wait("line of")?;
-        add(report, &section, "ours, 5,000 tasks", press(&mut ours, ["j", "k"], KEYS)?);
+        add(report, &section, "ours, 5,000 tasks", press(&mut ours, MOVE, KEYS)?);
         drop(ours);
         let mut ours = world.interface(Line::Far)?;
         ours.wait("line of")?;
-        over_the_line.push(("ours", press(&mut ours, ["j", "k"], KEYS / 4)?));
+        over_the_line.push(("ours", press(&mut ours, MOVE, KEYS / 4)?));
     }
     let world = World::new(0, 0)?;
     if let Some(mut tmux) = world.tmux(PRINTING, Line::Near) {
