@@ -64,6 +64,8 @@ pub const ACTIONS: &[Action] = &[
     action(Scope::Tasks, "diff", "D", "show what the task changes"),
     action(Scope::Tasks, "log", "L", "the last log of the task"),
     action(Scope::Tasks, "merge", "m", "merge the task's branch"),
+    action(Scope::Tasks, "wider", ">", "make the left panel wider"),
+    action(Scope::Tasks, "narrower", "<", "make the left panel narrower"),
     action(Scope::Tasks, "tiles", "w", "watch all agents side by side"),
     action(Scope::Tasks, "next-agent", "]", "the next agent"),
     action(Scope::Tasks, "previous-agent", "[", "the agent before"),

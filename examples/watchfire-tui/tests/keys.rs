@@ -717,6 +717,15 @@ fn a_task_has_an_agent_and_others_before_it() {
 }
 
 #[test]
+fn the_divider_is_moved_by_keys() {
+    let mut model = model(100, 30);
+    press(&mut model, &[">", ">"]);
+    assert_eq!(model.split, 50);
+    press(&mut model, &["<"; 20]);
+    assert_eq!((model.split, model.areas().left.width), (20, 20));
+}
+
+#[test]
 fn a_task_is_carried_to_another_place() {
     let mut model = model(100, 30);
     let order = |model: &Model| model.tasks.iter().map(|task| task.task_number).collect::<Vec<_>>();

@@ -200,6 +200,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "tui", Section, "", "Options of the terminal interface."),
     key(Settings, "tui.theme", OneOf(&["dark", "light"]), "that of the terminal", "Colours for a dark or a light background."),
     key(Settings, "tui.bell", Flag, "true", "A bell, and a notification of the terminal, when work needs you."),
+    key(Settings, "tui.chat", Flag, "true", "A chat that starts with the interface where nothing runs."),
     key(Settings, "tui.keys", Map, "none", "Your own keys by the names of actions, which docs/tui.md lists: `start: ctrl+s`."),
     key(Settings, "budget", Section, "", "Upper bounds for what sessions cost, by the prices of their providers. At 80 % there is a warning; at the bound the agent is asked to finish, and stopped."),
     key(Settings, "budget.task", Amount, "no limit", "For all sessions of one task."),

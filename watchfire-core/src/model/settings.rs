@@ -215,6 +215,9 @@ pub struct TuiSettings {
     /// False to tell of what needs the person without a bell and without a notification of the terminal. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub bell: Option<bool>,
+    /// False to start no chat where nothing runs. Absent: true.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub chat: Option<bool>,
     /// The person's own keys, by the names of actions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
     pub keys: BTreeMap<String, String>,

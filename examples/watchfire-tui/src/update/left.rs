@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use watchfire_client::daemon_proto as proto;
 
+use super::mouse::SPLIT;
 use super::{flash, show_left, show_right};
 use crate::forms::{Line, TaskForm};
 use crate::lists::{self, Kind};
@@ -93,6 +94,8 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('T') => return lists::open(model, Kind::Trash),
         KeyCode::Char('I') => return lists::open(model, Kind::Inbox),
         KeyCode::Char('D') => return show_right(model, RightTab::Diff),
+        KeyCode::Char('>') => split(model, 5),
+        KeyCode::Char('<') => split(model, -5),
         KeyCode::Char('P') => return lists::open(model, Kind::Projects),
         KeyCode::Char('$') => return lists::open(model, Kind::Costs),
         KeyCode::Char('H') => return lists::open(model, Kind::History),
@@ -119,6 +122,11 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         code => return of_task(model, code),
     }
     Vec::new()
+}
+
+/// Moves the divider by so many percent.
+fn split(model: &mut Model, by: i16) {
+    model.split = model.split.saturating_add_signed(by).clamp(SPLIT.0, SPLIT.1);
 }
 
 /// Keys that are about all marked tasks, in their order, or about the selected one. The marks are gone then.

@@ -13,7 +13,7 @@ use crate::{agents, encode, view};
 /// Lines of one turn of the wheel.
 const WHEEL: i64 = 3;
 /// The narrowest and the widest left panel, in percent.
-const SPLIT: (u16, u16) = (20, 80);
+pub(super) const SPLIT: (u16, u16) = (20, 80);
 
 pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
     let at = Position::new(event.column, event.row);

@@ -16,7 +16,6 @@ use super::{clean, middle};
 use crate::diff::{self, Row, Side};
 use crate::layout::Areas;
 use crate::model::{Focus, Model, RightTab};
-use crate::syntax::Ink;
 use crate::theme::{Depth, Look, style};
 
 pub(super) fn view(model: &Model, frame: &mut Frame<'_>, areas: &Areas) {
@@ -187,23 +186,24 @@ fn changes(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         match row {
             Row::Whole(at) => {
                 let Some(line) = lines.get(*at) else { continue };
-                let text = shown(&line.text);
                 let is_code =
                     matches!(line.part(), DiffPart::Added | DiffPart::Deleted | DiffPart::Unspecified);
-                match model.diff.inks.get(*at).filter(|_| is_code) {
-                    Some(inks) if model.depth >= Depth::Indexed => {
+                match line.text.split_at_checked(1).filter(|_| is_code) {
+                    Some((sign, code)) => {
                         frame.buffer_mut().set_style(place, tint(model, line.part()));
-                        let (sign, _) = line.text.split_at_checked(1).unwrap_or_default();
                         let sign = Span::styled(sign.to_owned(), of_part(model, line.part()));
-                        let code = line.text.get(1..).unwrap_or_default();
-                        let spans = std::iter::once(sign).chain(coloured(model, code, inks));
-                        frame.render_widget(Line::from_iter(spans), place);
+                        let code = coloured(model, *at, code, &(0..0));
+                        frame.render_widget(Line::from_iter(std::iter::once(sign).chain(code)), place);
                     }
-                    _ => frame.render_widget(Span::styled(text, of_part(model, line.part())), place),
+                    None => {
+                        let look = of_part(model, line.part());
+                        frame.render_widget(Span::styled(shown(&line.text), look), place);
+                    }
                 }
             }
             Row::Sides(old, new) => {
-                let side = |side: &Option<Side>| side.and_then(|it| Some((it.number, lines.get(it.line)?)));
+                let side =
+                    |side: &Option<Side>| side.and_then(|it| Some((it.number, it.line, lines.get(it.line)?)));
                 sides(model, frame, place, side(old), side(new));
             }
         }
@@ -224,63 +224,77 @@ fn of_part(model: &Model, part: DiffPart) -> Style {
 /// Returns the background of a line of code that was added or deleted.
 fn tint(model: &Model, part: DiffPart) -> Style {
     match part {
+        _ if !has_inks(model) => Style::default(),
         DiffPart::Added => style(model, Look::New),
         DiffPart::Deleted => style(model, Look::Old),
         _ => Style::default(),
     }
 }
 
-/// Returns a text in the colours of its parts.
-fn coloured(model: &Model, text: &str, inks: &[(Range<usize>, Ink)]) -> Vec<Span<'static>> {
-    let (mut spans, mut from) = (Vec::new(), 0);
-    for (range, ink) in inks {
+/// Returns true if code is drawn in the colours of its language, on a background that says what became of it.
+fn has_inks(model: &Model) -> bool {
+    model.depth >= Depth::Indexed && !model.diff.inks.is_empty()
+}
+
+/// Returns the code of a line of the diff in its colours. What is within `marked` stands out.
+fn coloured(model: &Model, at: usize, code: &str, marked: &Range<usize>) -> Vec<Span<'static>> {
+    let line = model.diff.lines.as_ref().and_then(|lines| lines.get(at));
+    // Without colours of its own, the whole line has that of what became of it.
+    let plain = match line {
+        Some(line) if !has_inks(model) => of_part(model, line.part()),
+        _ => Style::default(),
+    };
+    let inks = model.diff.inks.get(at).filter(|_| has_inks(model));
+    let inks = inks.map(Vec::as_slice).unwrap_or_default();
+    let mut edges: Vec<_> = inks.iter().flat_map(|(range, _)| [range.start, range.end]).collect();
+    edges.extend([0, code.len(), marked.start, marked.end]);
+    edges.sort_unstable();
+    edges.dedup();
+    let span = |edge: &[usize]| {
         // The text is the one that was coloured, so that these are its bounds.
-        let (Some(before), Some(part)) = (text.get(from..range.start), text.get(range.clone())) else {
-            break;
-        };
-        spans.push(Span::raw(shown(before)));
-        spans.push(Span::styled(shown(part), style(model, Look::Code(*ink))));
-        from = range.end;
-    }
-    spans.push(Span::raw(shown(text.get(from..).unwrap_or_default())));
-    spans
+        let text = code.get(edge[0]..edge[1])?;
+        let ink = inks.iter().find(|(range, _)| range.contains(&edge[0]));
+        let mut look = ink.map_or(plain, |(_, ink)| style(model, Look::Code(*ink)));
+        if marked.contains(&edge[0]) {
+            look = look.add_modifier(Modifier::REVERSED);
+        }
+        Some(Span::styled(shown(text), look))
+    };
+    edges.windows(2).filter_map(span).collect()
 }
 
 fn shown(text: &str) -> String {
     clean(&text.replace('\t', "    "))
 }
 
+/// A line of one side: its number in the file, its place in the diff, and itself.
+type SideLine<'a> = (u32, usize, &'a DiffLine);
+
 /// Draws what was there before, and what is there now. What differs between them stands out.
 fn sides(
     model: &Model,
     frame: &mut Frame<'_>,
     place: Rect,
-    old: Option<(u32, &DiffLine)>,
-    new: Option<(u32, &DiffLine)>,
+    old: Option<SideLine<'_>>,
+    new: Option<SideLine<'_>>,
 ) {
     // Without the sign before it.
-    let text =
-        |side: Option<(u32, &DiffLine)>| side.map(|(_, line)| shown(line.text.get(1..).unwrap_or_default()));
-    let texts = (text(old), text(new));
-    let differ = match &texts {
-        (Some(old), Some(new)) => diff::changed(old, new),
+    fn code<'a>((_, _, line): SideLine<'a>) -> &'a str {
+        line.text.get(1..).unwrap_or_default()
+    }
+    let differ = match (old, new) {
+        (Some(old), Some(new)) => diff::changed(code(old), code(new)),
         _ => (0..0, 0..0),
     };
     let half = place.width.saturating_sub(1) / 2;
     let left = Rect { width: half, ..place };
     let right = Rect { x: place.x + half + 1, width: place.width.saturating_sub(half + 1), ..place };
-    for (at, side, text, part) in [(left, old, texts.0, differ.0), (right, new, texts.1, differ.1)] {
-        let (Some((number, line)), Some(text)) = (side, text) else { continue };
-        let look = of_part(model, line.part());
-        let (before, rest) = text.split_at(part.start);
-        let (changed, after) = rest.split_at(part.len());
-        let spans = [
-            Span::styled(format!("{number:>4} "), style(model, Look::Dim)),
-            Span::styled(before.to_owned(), look),
-            Span::styled(changed.to_owned(), look.add_modifier(Modifier::REVERSED)),
-            Span::styled(after.to_owned(), look),
-        ];
-        frame.render_widget(Line::from(spans.to_vec()), at);
+    for (place, side, part) in [(left, old, differ.0), (right, new, differ.1)] {
+        let Some((number, at, line)) = side else { continue };
+        frame.buffer_mut().set_style(place, tint(model, line.part()));
+        let number = Span::styled(format!("{number:>4} "), style(model, Look::Dim));
+        let code = coloured(model, at, code((0, at, line)), &part);
+        frame.render_widget(Line::from_iter(std::iter::once(number).chain(code)), place);
     }
     let border = Rect { x: place.x + half, width: 1, ..place };
     frame.render_widget(Span::styled("│", style(model, Look::Dim)), border);

@@ -56,7 +56,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
         Box::pin(connecting) as std::pin::Pin<Box<dyn Future<Output = _> + Send>>
     };
     let mut options = Options::new(id, Arc::new(connect));
-    options.chat = !args.no_chat;
+    options.chat = !args.no_chat && settings.tui.chat.unwrap_or(true);
     options.depth = depth();
     options.remote = std::env::var_os("SSH_CONNECTION").is_some();
     choose(&mut options, &settings.tui)?;
