@@ -435,6 +435,8 @@ impl BranchInfo {
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum BranchStatus {
+    /// It has no commits of its own: the target contains all that it has, and nothing of it was merged.
+    Empty,
     /// The target contains its work.
     Merged,
     /// A folder without a branch.

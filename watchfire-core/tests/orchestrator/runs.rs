@@ -3,7 +3,7 @@
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::model::{PromptSection, TaskNumber, TaskStatus};
-use watchfire_core::orchestrator::{ChatRequest, RunRequest, SandboxRecord, TaskInfo};
+use watchfire_core::orchestrator::{ChatRequest, MergeOptions, RunRequest, SandboxRecord, TaskInfo};
 use watchfire_core::sandbox::Denials;
 use watchfire_core::schedule::{CommandId, Ending, LifeState, RunId};
 use watchfire_core::store::{DocumentName, TaskPatch, TaskQuery};
@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
         trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
         trial("auto_merge_off_keeps_the_branch", auto_merge_off_keeps_the_branch),
+        trial("a_merge_that_has_been_is_not_tried_again", a_merge_that_has_been_is_not_tried_again),
         trial(
             "branches_are_merged_and_removed_when_nothing_runs_on_them",
             branches_are_merged_and_removed_when_nothing_runs_on_them,
@@ -275,6 +276,26 @@ async fn auto_merge_off_keeps_the_branch() {
     let calls = world.fake.calls();
     assert!(!calls.iter().any(|call| call.starts_with("publish") || call.starts_with("remove")), "{calls:?}");
     assert!(calls.contains(&"capture 0001".to_owned()));
+}
+
+/// Asking for a merge that has been is no new merge, and no failure.
+async fn a_merge_that_has_been_is_not_tried_again() {
+    let mut world = World::new().await;
+    let task = world.task("once", DONE).await;
+    within(world.project.run(RunRequest::task(task)).await.unwrap().wait()).await.unwrap();
+    let prepared =
+        |world: &World| world.fake.calls().iter().filter(|call| **call == format!("prepare {task}")).count();
+    assert_eq!(prepared(&world), 1);
+    world.fake.outcomes.lock().unwrap().insert(task, Outcome::Merged);
+    let state = within(world.project.merge(task)).await.unwrap();
+    assert!(matches!(state, LifeState::Ended { how: Ending::Merged { .. } }), "{state:?}");
+    assert_eq!(prepared(&world), 1);
+    let info = world.project.infos(vec![world.project.store().get(task).await.unwrap().value]).await.unwrap();
+    assert_eq!(info[0].word(), "merged");
+    // Into another branch it is a merge of its own.
+    let into = MergeOptions::default().with_into(Some("release".to_owned()));
+    within(world.project.merge_with(task, into)).await.unwrap();
+    assert_eq!(prepared(&world), 2);
 }
 
 async fn branches_are_merged_and_removed_when_nothing_runs_on_them() {

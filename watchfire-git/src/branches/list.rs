@@ -36,6 +36,10 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         if is_merged {
             info.status = BranchStatus::Merged;
         }
+        // It stands where it began.
+        if !is_merged && info.tip.is_some() && record.as_ref().is_some_and(|record| record.base == info.tip) {
+            info.status = BranchStatus::Empty;
+        }
         let target = record.map(|record| record.target).filter(|target| !target.is_empty());
         info.target = target.or_else(|| default.clone());
         if let Ok(found) = repo.find_commit(id) {
@@ -52,7 +56,7 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         for ((key, tip), distance) in branches.iter().zip(distances(&repo, target, &tips)?) {
             let Some(info) = all.get_mut(key) else { continue };
             (info.ahead, info.behind) = (distance.ahead, distance.behind);
-            if info.ahead == 0 {
+            if info.ahead == 0 && info.status != BranchStatus::Empty {
                 info.status = BranchStatus::Merged;
             }
             // A branch that an agent damaged has no size. The others are still listed.

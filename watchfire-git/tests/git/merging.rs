@@ -314,6 +314,26 @@ async fn crossing_histories_merge() {
     assert_eq!(repo.read("x"), "one\ntwo\n3\nfour\n5\n6\nseven\n");
 }
 
+/// A branch on which nobody has worked is no merged one, also where the target has gone on.
+#[tokio::test]
+async fn a_branch_without_commits_is_empty() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    open(&workspace, 1).await;
+    let status = async || workspace.list().await.unwrap()[0].status;
+    assert_eq!(status().await, BranchStatus::Empty);
+    repo.write("x", "later\n");
+    repo.commit("later");
+    assert_eq!(status().await, BranchStatus::Empty);
+    // What a person merges by hand is merged.
+    let opened = open(&workspace, 1).await;
+    std::fs::write(opened.cwd.join("y"), "work\n").unwrap();
+    capture(&workspace, 1).await;
+    assert_eq!(status().await, BranchStatus::Unmerged);
+    repo.git(["merge", "-q", "--no-edit", "watchfire/0001"]);
+    assert_eq!(status().await, BranchStatus::Merged);
+}
+
 #[tokio::test]
 async fn strategies_shape_the_history() {
     for (strategy, parents, log) in [

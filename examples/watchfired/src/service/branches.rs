@@ -124,6 +124,7 @@ fn told(project: &ProjectHandle, branch: BranchInfo, in_use: &impl Fn(TaskNumber
     let task: Option<TaskNumber> = branch.key.parse().ok();
     let status = match branch.status {
         _ if task.is_some_and(in_use) => "in_use",
+        BranchStatus::Empty => "empty",
         BranchStatus::Merged => "merged",
         BranchStatus::Orphaned => "orphaned",
         _ => "unmerged",

@@ -19,7 +19,7 @@ use crate::schedule::{
 };
 use crate::session::Session;
 use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
-use crate::workspace::{Pruned, Removed, Workspace};
+use crate::workspace::{BranchStatus, Pruned, Removed, Workspace};
 use crate::{Error, ErrorKind, Result};
 
 /// An open project. Cheap to clone.
@@ -321,12 +321,30 @@ impl ProjectHandle {
             Some(target) => target,
             None => effects::target(&self.0, task).await?,
         };
+        if let Some(how) = self.merged_into(task, &target).await? {
+            return Ok(LifeState::Ended { how });
+        }
         let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
         let (reply, settled) = oneshot::channel();
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::AwaitLife { project, life, reply });
         Ok(settled.await.map_err(|_| shut_down())?.state)
+    }
+
+    /// Returns the ending of a task whose work is merged into `target`, unless its branch got commits since.
+    async fn merged_into(&self, task: TaskNumber, target: &str) -> Result<Option<Ending>> {
+        let ending = self.read(move |schedule| {
+            let ledger = schedule.ledger();
+            let last = ledger.tasks.get(&task).filter(|_| ledger.life_of(task).is_none())?;
+            last.ending.clone()
+        });
+        let is_there = |how: &Ending| matches!(how, Ending::Merged { target: Some(to), .. } if to == target);
+        let Some(how) = ending.await?.filter(is_there) else { return Ok(None) };
+        let key = task.to_string();
+        let branches = self.0.workspace.list().await?;
+        let has_more = branches.iter().any(|it| it.key == key && it.status == BranchStatus::Unmerged);
+        Ok((!has_more).then_some(how))
     }
 
     /// Stops a life: its session ends, and its work is captured and kept on its branch. The work is not

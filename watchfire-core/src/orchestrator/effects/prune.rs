@@ -85,7 +85,7 @@ pub(crate) async fn prune(shared: &Arc<ProjectShared>) -> Result<Pruned> {
             Ok(task) => task.value.is_deleted() || task.value.status == TaskStatus::Done,
             Err(error) => error.kind() == ErrorKind::NotFound,
         };
-        if branch.status != BranchStatus::Merged || !is_over {
+        if !matches!(branch.status, BranchStatus::Merged | BranchStatus::Empty) || !is_over {
             continue;
         }
         let kept = |error: Error| format!("branch {}: {}", branch.branch, error.report());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use watchfire_client::work_proto::MergeTaskRequest;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::workspace::{BranchStatus, Workspace as _};
+use watchfire_core::workspace::{BranchInfo, BranchStatus, Workspace as _};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::{DeleteArgs, MergeArgs, RestoreArgs, find};
@@ -44,7 +44,9 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> 
     if args.merged {
         // One that an agent goes on with meanwhile is kept.
         let workspace = GitWorkspace::open(&worker.place.root, GitOptions::default())?;
-        let merged = workspace.list().await?.into_iter().filter(|it| it.status == BranchStatus::Merged);
+        // One without commits has nothing that could be lost.
+        let is_merged = |it: &BranchInfo| matches!(it.status, BranchStatus::Merged | BranchStatus::Empty);
+        let merged = workspace.list().await?.into_iter().filter(is_merged);
         // Only branches of tasks have a number as their key.
         numbers.extend(merged.filter_map(|branch| branch.key.parse::<TaskNumber>().ok()));
     }

@@ -51,6 +51,7 @@ fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &
         let (word, painted): (&str, fn(crate::style::Style, &str) -> String) = match branch.status {
             // First, because a branch in use also has one of the other states.
             _ if in_use.contains(&branch.key) => ("in use", crate::style::Style::bold),
+            BranchStatus::Empty => ("empty", crate::style::Style::dim),
             BranchStatus::Merged => ("merged", crate::style::Style::green),
             BranchStatus::Unmerged => ("unmerged", crate::style::Style::yellow),
             BranchStatus::Orphaned => ("orphaned", crate::style::Style::dim),
