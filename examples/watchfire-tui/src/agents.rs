@@ -151,6 +151,11 @@ pub(crate) fn enter(model: &mut Model, session: &str) {
 /// Asks for the screens that are shown side by side, whenever they are others.
 pub(crate) fn watch(model: &mut Model) -> Option<Command> {
     let area = model.areas().tiles;
+    let sessions: Vec<_> = running(model).map(|agent| agent.session_id.clone()).collect();
+    if let Some(tiles) = model.tiles.as_mut().filter(|tiles| !sessions.contains(&tiles.selected)) {
+        // It has ended.
+        tiles.selected = sessions.first().cloned().unwrap_or_default();
+    }
     let wanted: Vec<_> = match &model.tiles {
         Some(_) => tiles(model, area).into_iter().map(|(agent, _)| agent.session_id.clone()).collect(),
         None => Vec::new(),

@@ -89,14 +89,18 @@ impl Api {
     /// Follows the project until the connection ends, and returns the reason.
     async fn follow(&self, daemon: &Daemon, starts_chat: &mut bool) -> Status {
         let request = proto::SubscribeRequest { meta: Some(meta()), project_id: self.project.clone() };
+        // Another project can be gone to, whatever is wrong with this one.
+        self.daemon.send_replace(Some(daemon.clone()));
         let mut events = match daemon.projects().subscribe(request).await {
             Ok(events) => events.into_inner(),
             Err(error) => {
-                self.tell(Message::Failed(ApiError::from(error.clone()).message));
+                self.tell(Message::Failed(words_of(error.clone())));
+                if error.code() != Code::Unavailable {
+                    tokio::time::sleep(AGAIN).await;
+                }
                 return error;
             }
         };
-        self.daemon.send_replace(Some(daemon.clone()));
         // After the subscription, so that nothing is missed in between.
         if let Err(error) = self.refresh(daemon).await {
             return error;
@@ -283,8 +287,14 @@ impl Api {
     pub(crate) async fn send_keys(self, mut keys: mpsc::UnboundedReceiver<Command>) {
         while let Some(command) = keys.recv().await {
             let daemon = self.daemon.borrow().clone();
-            if let Some(daemon) = daemon {
-                self.clone().call(daemon, command).await;
+            match (daemon, &command) {
+                (Some(daemon), _) => self.clone().call(daemon, command).await,
+                (None, Command::SendInput(_)) => {
+                    self.tell(Message::Failed(
+                        "the daemon does not answer; what you type goes nowhere".to_owned(),
+                    ));
+                }
+                (None, _) => {}
             }
         }
     }
@@ -295,9 +305,7 @@ impl Api {
             Ok(Some(message)) => self.tell(message),
             Ok(None) => {}
             Err(error) => {
-                let error = ApiError::from(error);
-                let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-                let words = format!("{}{hint}", error.message);
+                let words = words_of(error);
                 self.tell(if starts { Message::NotStarted(words) } else { Message::Failed(words) });
             }
         }
@@ -360,7 +368,14 @@ impl Api {
             note,
             ..Default::default()
         };
-        Ok(Message::Status(Box::new(daemon.agents().start_agent(request).await?.into_inner())))
+        let status = daemon.agents().start_agent(request).await?.into_inner();
+        let is_there = |task: &&i32| status.all.iter().any(|agent| agent.task_number == **task);
+        let words = tasks
+            .iter()
+            .find(|task| !is_there(task))
+            .map(|task| format!("#{task:04} was asked for, and waits for its turn or its agent"));
+        self.tell(Message::Status(Box::new(status)));
+        Ok(Message::Started(words))
     }
 
     async fn costs(&self, daemon: &Daemon) -> Result<work_proto::GetCostsResponse, Status> {
@@ -404,7 +419,20 @@ impl Api {
             }
             Command::GetDiff(task_number) => {
                 let request = work_proto::DiffRequest { project_id, task_number };
-                let lines = daemon.work().diff(request).await?.into_inner().lines;
+                let lines = match daemon.work().diff(request).await {
+                    Ok(diff) => diff.into_inner().lines,
+                    Err(error) => {
+                        let text = match error.code() {
+                            Code::NotFound => "Nothing yet: no agent has worked on it.".to_owned(),
+                            _ => ApiError::from(error).message,
+                        };
+                        let part = work_proto::DiffPart::Note.into();
+                        return Ok(Some(Message::Diff(
+                            task_number,
+                            vec![work_proto::DiffLine { part, text }],
+                        )));
+                    }
+                };
                 self.tell(Message::Diff(task_number, lines.clone()));
                 // After it: the text is read meanwhile.
                 let inks = tokio::task::spawn_blocking(move || syntax::inks(&lines)).await;
@@ -560,6 +588,13 @@ impl Api {
             | Command::Alert(_) => None,
         })
     }
+}
+
+/// Returns an error in words, with what to do about it.
+fn words_of(error: Status) -> String {
+    let error = ApiError::from(error);
+    let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{}{hint}", error.message)
 }
 
 /// Returns a line of a screen from its text with ANSI looks.

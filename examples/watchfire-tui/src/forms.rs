@@ -1,6 +1,7 @@
 //! Forms: a line of text, and a task.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::{Modifier, Style};
 use ratatui_textarea::TextArea;
 use watchfire_client::daemon_proto as proto;
 
@@ -13,6 +14,7 @@ impl Line {
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut area = TextArea::new(vec![text.to_owned()]);
+        area.set_cursor_line_style(Style::default());
         area.move_cursor(ratatui_textarea::CursorMove::End);
         Self(area)
     }
@@ -91,7 +93,11 @@ pub struct TaskForm {
     /// True if it may start.
     pub ready: bool,
     /// The reason for which it cannot be saved.
-    pub problem: Option<&'static str>,
+    pub problem: Option<String>,
+    /// True while it is on its way to be saved.
+    pub sent: bool,
+    /// True for a task that is done: its status is not changed here.
+    pub done: bool,
     /// The values as they were, so that only what changed is sent.
     before: Option<Values>,
 }
@@ -113,14 +119,17 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn area(text: &str) -> TextArea<'static> {
-    TextArea::new(text.split('\n').map(str::to_owned).collect())
+    let mut area = TextArea::new(text.split('\n').map(str::to_owned).collect());
+    area.set_cursor_line_style(Style::default());
+    area.set_cursor_style(Style::default());
+    area
 }
 
 impl TaskForm {
     /// Returns the form of a new task.
     #[must_use]
     pub fn add() -> Self {
-        Self {
+        let mut form = Self {
             number: None,
             field: Field::default(),
             title: Line::new(""),
@@ -131,8 +140,12 @@ impl TaskForm {
             labels: Line::new(""),
             ready: false,
             problem: None,
+            sent: false,
+            done: false,
             before: None,
-        }
+        };
+        form.show_cursor();
+        form
     }
 
     /// Returns the form of a task that is changed.
@@ -147,10 +160,29 @@ impl TaskForm {
             after: Line::new(&task.depends_on.iter().map(i32::to_string).collect::<Vec<_>>().join(" ")),
             labels: Line::new(&task.labels.join(", ")),
             ready: task.status == "ready",
+            done: task.status == "done",
             ..Self::add()
         };
         form.before = form.values().ok();
+        form.show_cursor();
         form
+    }
+
+    /// Shows the cursor in the field that has the keys alone.
+    fn show_cursor(&mut self) {
+        let field = self.field;
+        let all = [
+            (Field::Title, &mut self.title.0),
+            (Field::Prompt, &mut self.prompt),
+            (Field::Criteria, &mut self.criteria),
+            (Field::Agent, &mut self.agent.0),
+            (Field::After, &mut self.after.0),
+            (Field::Labels, &mut self.labels.0),
+        ];
+        for (of, area) in all {
+            let shown = Style::default().add_modifier(Modifier::REVERSED);
+            area.set_cursor_style(if of == field { shown } else { Style::default() });
+        }
     }
 
     /// Returns what the form says, or what is wrong with it.
@@ -167,8 +199,19 @@ impl TaskForm {
             criteria: self.criteria.lines().join("\n"),
             agent: self.agent.text().trim().to_owned(),
             after,
-            labels: words(&self.labels.text()).map(str::to_owned).collect(),
-            status: if self.ready { "ready" } else { "draft" }.to_owned(),
+            labels: self
+                .labels
+                .text()
+                .split(',')
+                .map(|label| label.trim().to_owned())
+                .filter(|label| !label.is_empty())
+                .collect(),
+            status: match (self.done, self.ready) {
+                (true, _) => "done",
+                (false, true) => "ready",
+                (false, false) => "draft",
+            }
+            .to_owned(),
         })
     }
 
@@ -200,7 +243,7 @@ impl TaskForm {
             KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Left | KeyCode::Right
                 if self.field == Field::Status =>
             {
-                self.ready = !self.ready;
+                self.ready = !self.ready && !self.done;
             }
             code => match (self.field, code) {
                 (Field::Prompt, KeyCode::Tab) => self.prompt.insert_char('\t'),
@@ -210,6 +253,7 @@ impl TaskForm {
                 _ => self.line().into_iter().for_each(|line| line.key(key)),
             },
         }
+        self.show_cursor();
     }
 
     /// Takes in text that was pasted.

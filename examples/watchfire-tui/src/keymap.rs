@@ -12,9 +12,28 @@ pub enum Scope {
     Everywhere,
     /// In the agent's terminal.
     Terminal,
+    /// In the left panel.
+    Left,
     /// In the list of tasks.
     Tasks,
 }
+
+/// A key as the rest of the program knows it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Pressed {
+    /// This one.
+    Known(KeyEvent),
+    /// One that counted everywhere, or in the terminal, before the person chose another one.
+    GivenAway(KeyEvent),
+    /// One that does nothing.
+    Nothing,
+}
+
+/// Keys of the left panel that move, and cannot be chosen for something else; others are the same to a terminal.
+const TAKEN: [&str; 19] = [
+    "j", "k", "h", "l", "g", "G", "1", "?", "up", "down", "left", "right", "home", "end", "enter", "esc",
+    "ctrl+m", "ctrl+i", "ctrl+j",
+];
 
 /// An action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,9 +96,9 @@ pub const ACTIONS: &[Action] = &[
     action(Scope::Tasks, "costs", "$", "what tasks cost"),
     action(Scope::Tasks, "history", "H", "work that has ended"),
     action(Scope::Tasks, "filter", "/", "show only tasks with a text"),
-    action(Scope::Tasks, "definition", "2", "definition"),
-    action(Scope::Tasks, "settings", "3", "settings"),
-    action(Scope::Tasks, "actions", ":", "every action"),
+    action(Scope::Left, "definition", "2", "definition"),
+    action(Scope::Left, "settings", "3", "settings"),
+    action(Scope::Left, "actions", ":", "every action"),
 ];
 
 /// Returns the action of this name.
@@ -145,6 +164,12 @@ impl Stroke {
         Self(event.code, event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT))
     }
 
+    /// Returns true if this key was pressed.
+    #[must_use]
+    pub fn is(self, event: &KeyEvent) -> bool {
+        self == Self::of(event)
+    }
+
     fn event(self) -> KeyEvent {
         KeyEvent::new(self.0, self.1)
     }
@@ -198,6 +223,11 @@ impl Keymap {
             let stroke = Stroke::parse(key).ok_or_else(|| {
                 refused(format!("`{key}` is no key; `s`, `S`, `ctrl+s`, `alt+f5` and `space` are"))
             })?;
+            if TAKEN.iter().any(|taken| Self::same(taken, stroke))
+                && Stroke::parse(action.key) != Some(stroke)
+            {
+                return Err(refused(format!("`{stroke}` moves, or is Enter or Tab to a terminal")));
+            }
             map.0.push((action, stroke));
         }
         for (action, stroke) in &map.0 {
@@ -205,7 +235,8 @@ impl Keymap {
                 other.name != action.name
                     && map.key(other.name) == Some(*stroke)
                     && (other.scope == action.scope
-                        || [other.scope, action.scope].contains(&Scope::Everywhere))
+                        || [other.scope, action.scope].contains(&Scope::Everywhere)
+                        || ![other.scope, action.scope].contains(&Scope::Terminal))
             };
             if let Some(other) = ACTIONS.iter().find(meets) {
                 let because = format!("`{stroke}` is also the key of `{}`", other.name);
@@ -213,6 +244,10 @@ impl Keymap {
             }
         }
         Ok(map)
+    }
+
+    fn same(text: &str, stroke: Stroke) -> bool {
+        Stroke::parse(text) == Some(stroke)
     }
 
     /// Returns the key of an action.
@@ -229,19 +264,24 @@ impl Keymap {
         keys.collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the key that the rest of the program knows for what was pressed. Returns `None` for one that has been given away.
-    pub(crate) fn translate(&self, event: KeyEvent, scopes: &[Scope]) -> Option<KeyEvent> {
+    /// Returns the key that the rest of the program knows for what was pressed.
+    pub(crate) fn translate(&self, event: KeyEvent, scopes: &[Scope]) -> Pressed {
         // The usual case: nothing was chosen.
         if self.0.is_empty() {
-            return Some(event);
+            return Pressed::Known(event);
         }
         let (pressed, counts) = (Stroke::of(&event), |action: &Action| scopes.contains(&action.scope));
         let mut own = self.0.iter().filter(|(action, _)| counts(action));
         if let Some((action, _)) = own.clone().find(|(_, stroke)| *stroke == pressed) {
-            return known(action.name);
+            return known(action.name).map_or(Pressed::Nothing, Pressed::Known);
         }
-        let is_given_away = own.any(|(action, _)| Stroke::parse(action.key) == Some(pressed));
-        (!is_given_away).then_some(event)
+        match own.find(|(action, _)| Stroke::parse(action.key) == Some(pressed)) {
+            None => Pressed::Known(event),
+            Some((action, _)) if [Scope::Everywhere, Scope::Terminal].contains(&action.scope) => {
+                Pressed::GivenAway(event)
+            }
+            Some(_) => Pressed::Nothing,
+        }
     }
 }
 
@@ -282,13 +322,17 @@ mod tests {
     fn a_chosen_key_takes_the_place_of_the_other() {
         let keys = map(&[("start", "ctrl+s"), ("quit", "f10"), ("delete", "s")]).unwrap();
         let tasks = [Scope::Tasks];
-        assert_eq!(keys.translate(press("ctrl+s"), &tasks), Some(press("s")));
-        assert_eq!(keys.translate(press("s"), &tasks), Some(press("x")));
-        assert_eq!(keys.translate(press("x"), &tasks), None);
-        assert_eq!(keys.translate(press("a"), &tasks), Some(press("a")));
+        let everywhere = [Scope::Everywhere];
+        let known = |key: &str| Pressed::Known(press(key));
+        assert_eq!(keys.translate(press("ctrl+s"), &tasks), known("s"));
+        assert_eq!(keys.translate(press("s"), &tasks), known("x"));
+        assert_eq!(keys.translate(press("x"), &tasks), Pressed::Nothing);
+        assert_eq!(keys.translate(press("a"), &tasks), known("a"));
         // Elsewhere they are what they were.
-        assert_eq!(keys.translate(press("s"), &[Scope::Everywhere]), Some(press("s")));
-        assert_eq!(keys.translate(press("f10"), &[Scope::Everywhere]), Some(press("ctrl+q")));
+        assert_eq!(keys.translate(press("s"), &everywhere), known("s"));
+        assert_eq!(keys.translate(press("f10"), &everywhere), known("ctrl+q"));
+        // The agent gets what is ours no more.
+        assert_eq!(keys.translate(press("ctrl+q"), &everywhere), Pressed::GivenAway(press("ctrl+q")));
         assert_eq!(keys.shown(&["start", "add", "quit"]), "Ctrl+s a F10");
     }
 
@@ -300,6 +344,9 @@ mod tests {
             (&[("start", "a")], "start", "also the key of `add`"),
             (&[("start", "ctrl+q")], "start", "also the key of `quit`"),
             (&[("quit", "s")], "quit", "also the key of `start`"),
+            (&[("start", "j")], "start", "moves"),
+            (&[("start", "ctrl+m")], "start", "Enter"),
+            (&[("settings", "a")], "settings", "also the key of `add`"),
         ] {
             let refused = map(keys).unwrap_err();
             assert_eq!(refused.name, name);

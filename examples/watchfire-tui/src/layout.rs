@@ -35,7 +35,10 @@ impl Areas {
     pub fn of(model: &Model) -> Self {
         let (cols, rows) = model.size;
         let height = rows.saturating_sub(2);
-        let width = if model.zoomed { 0 } else { cols.saturating_mul(model.split) / 100 };
+        let width = match model.zoomed {
+            true => 0,
+            false => split(cols, model.split),
+        };
         let left = Rect::new(0, 1, width, height);
         let right = Rect::new(width, 1, cols.saturating_sub(width), height);
         let inner = |area: Rect| {
@@ -62,4 +65,14 @@ impl Areas {
     pub fn is_too_small(size: (u16, u16)) -> bool {
         size.0 < SMALLEST.0 || size.1 < SMALLEST.1
     }
+}
+
+/// Columns that the left panel and the right one need.
+const LEFT: u16 = 30;
+const RIGHT: u16 = 40;
+
+/// Returns the width of the left panel, so that both can be read.
+fn split(cols: u16, percent: u16) -> u16 {
+    let wanted = u32::from(cols) * u32::from(percent) / 100;
+    u16::try_from(wanted).unwrap_or(cols).clamp(LEFT, cols.saturating_sub(RIGHT).max(LEFT)).min(cols)
 }

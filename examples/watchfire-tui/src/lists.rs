@@ -63,6 +63,8 @@ pub(crate) enum Chosen {
     Closed,
     /// An action, by the key that the program knows for it.
     Key(KeyEvent),
+    /// The same in the agent's terminal.
+    Terminal(KeyEvent),
     /// A task of this project.
     Task(i32),
     Ask(Confirm),
@@ -274,7 +276,10 @@ impl Listed {
         let enter = code == KeyCode::Enter;
         match (self.kind, code) {
             (Kind::Palette, _) if enter => {
-                row.action.and_then(keymap::known).map_or(Chosen::Nothing, Chosen::Key)
+                let is_terminal =
+                    |name: &str| ACTIONS.iter().any(|it| it.name == name && it.scope == Scope::Terminal);
+                let chosen = if row.action.is_some_and(is_terminal) { Chosen::Terminal } else { Chosen::Key };
+                row.action.and_then(keymap::known).map_or(Chosen::Nothing, chosen)
             }
             (Kind::Inbox | Kind::Projects, _) if enter && !row.project.is_empty() => {
                 Chosen::Leave(Command::OpenProject { project: row.project.clone(), task: row.task })

@@ -269,6 +269,14 @@ pub struct Model {
     pub filter: (String, bool),
     /// The overlay, if there is one.
     pub overlay: Option<Overlay>,
+    /// What the question about leaving lies over.
+    pub behind: Option<Box<Overlay>>,
+    /// True while words that were typed in the status bar are on their way.
+    pub sending: bool,
+    /// The definition as it was edited, until it is saved.
+    pub unsaved: Option<String>,
+    /// Time at which the daemon ended, in the milliseconds of [`Model::now`].
+    pub ended_at: u64,
     /// Words in the status bar.
     pub flash: Option<Flash>,
     /// The agent's terminal.
@@ -339,7 +347,8 @@ impl Model {
     /// Returns true while agents work.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.status.is_running || !self.status.all.is_empty()
+        // What is only held or waits for a person does not work.
+        self.status.is_running || self.status.all.iter().any(|agent| agent.is_running)
     }
 
     /// Returns the task with this number.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, EventStream, MouseEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -24,6 +25,10 @@ const FRAME: Duration = Duration::from_millis(16);
 const REMOTE_FRAME: Duration = Duration::from_millis(100);
 /// Time between two steps of the spinner.
 const TICK: Duration = Duration::from_millis(250);
+/// Time between two looks at whether the terminal is still there.
+const LOOK: Duration = Duration::from_secs(2);
+/// Place of the signal of Ctrl+C among those that end the program.
+const INTERRUPT: usize = 0;
 /// Time for which a size has to hold before the agent's terminal gets it.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -77,7 +82,7 @@ impl std::fmt::Debug for Options {
 /// Those of the terminal; and after a panic of a part of it, whose message is on the terminal then.
 pub async fn run(options: Options) -> std::io::Result<()> {
     let mut followed = Following::begin(options.project.clone(), &options.connect, options.chat);
-    let mut ends = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()]
+    let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .into_iter()
         .map(signal)
         .collect::<std::io::Result<Vec<_>>>()?;
@@ -87,6 +92,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
     (model.depth, model.dark, model.keymap) = (options.depth, asked.dark, options.keymap.clone());
     let mut screen = Screen::take(asked.spells)?;
     let mut events = EventStream::new();
+    let mut gone = std::pin::pin!(gone());
     let began = Instant::now();
     let (mut drawn, mut is_new, mut is_typed) = (None::<Instant>, true, false);
     // The next screen shows what a key did in the agent's terminal.
@@ -126,6 +132,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 continue;
             }
             () = signalled => break Ok(()),
+            () = &mut gone => break Ok(()),
             () = failed() => break Err(std::io::Error::other("a part of the program failed")),
         };
         let Some(message) = message else { continue };
@@ -178,8 +185,15 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                     let edited = edit(&text).await;
                     screen = Screen::take(asked.spells)?;
                     events = EventStream::new();
+                    // What was meant for the editor, or happened to the terminal meanwhile.
+                    ends[INTERRUPT] = signal(SignalKind::interrupt())?;
+                    let (cols, rows) = crossterm::terminal::size()?;
+                    drop(update(&mut model, Message::Resize(cols, rows)));
                     match edited {
-                        Ok(new) if new != text => followed.carry_out(definition(&model, new)),
+                        Ok(new) if new != model.project.definition => {
+                            model.unsaved = Some(new.clone());
+                            followed.carry_out(definition(&model, new));
+                        }
                         Ok(_) => {}
                         Err(error) => {
                             let words = format!("the editor cannot be used: {error}");
@@ -226,6 +240,20 @@ impl Following {
 impl Drop for Following {
     fn drop(&mut self) {
         self.working.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Waits until nobody has the other end of the terminal any more. The reader of keys does not tell: it reads nothing, for ever.
+async fn gone() {
+    let terminal = std::io::stdin();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let mut asked = [PollFd::new(&terminal, PollFlags::empty())];
+        // A hang-up is told whatever is asked for.
+        if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP)
+        {
+            return;
+        }
     }
 }
 

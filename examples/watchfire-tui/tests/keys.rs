@@ -131,7 +131,7 @@ fn a_task_is_written_in_a_form() {
     let mut model = model(100, 30);
     press(&mut model, &["a", "ctrl+s"]);
     let Some(Overlay::Task(form)) = &model.overlay else { panic!("the form stays") };
-    assert_eq!(form.problem, Some("a task needs a title"));
+    assert_eq!(form.problem.as_deref(), Some("a task needs a title"));
     type_in(&mut model, "New page\nFirst line\nSecond line");
     update(&mut model, Message::Paste("\npasted".to_owned()));
     // In a text, tab is a character, and a letter no action.
@@ -142,6 +142,7 @@ fn a_task_is_written_in_a_form() {
     let [Command::CreateTask(request)] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!((request.title.as_str(), request.status.as_str()), ("New page", "ready"));
     assert_eq!(request.prompt, "First line\nSecond line\npasted\tq");
+    update(&mut model, Message::Created(1));
     assert!(model.overlay.is_none());
 
     // Only what was changed is sent.
@@ -373,6 +374,7 @@ fn a_question_is_answered_in_place() {
     type_in(&mut model, "8080 x");
     let sent = press(&mut model, &["enter"]);
     assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
+    update(&mut model, Message::Saved);
     assert!(model.overlay.is_none());
 }
 
@@ -412,7 +414,7 @@ fn an_undo_is_asked_about() {
     press(&mut model, &["U"]);
     assert_eq!(model.flash.as_ref().unwrap().text, "only what was merged can be undone");
     let mut tasks = model.tasks.clone();
-    tasks.iter_mut().for_each(|task| task.status = "done".to_owned());
+    tasks.iter_mut().for_each(|task| task.state = "merged".to_owned());
     update(&mut model, Message::Tasks(tasks));
     press(&mut model, &["G"]);
     let done = model.selected;
@@ -433,6 +435,7 @@ fn work_is_sent_back_in_place() {
     let task = model.selected;
     type_in(&mut model, "use UTC");
     assert_eq!(press(&mut model, &["enter"]), [Command::SendBack { task, text: "use UTC".to_owned() }]);
+    update(&mut model, Message::Started(None));
     assert!(model.overlay.is_none());
 }
 
@@ -571,6 +574,9 @@ fn words_in_the_status_bar_go_by_themselves() {
     update(&mut model, Message::Tick(3_000));
     assert!(model.flash.is_none());
     update(&mut model, Message::ShutDown);
+    // Who is typing has not read it yet.
+    assert_eq!(press(&mut model, &["x"]), []);
+    update(&mut model, Message::Tick(4_000));
     assert_eq!(press(&mut model, &["x"]), [Command::Quit]);
 }
 
@@ -693,13 +699,14 @@ fn a_task_has_an_agent_and_others_before_it() {
     press(&mut model, &["a"]);
     type_in(&mut model, "New\n");
     press(&mut model, &["backtab"; 5]);
-    type_in(&mut model, "codex\n#0004, 2\nui slow\n");
+    type_in(&mut model, "codex\n#0004, 2\nui, needs review\n");
     let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
     assert_eq!((request.title.as_str(), request.agent.as_str()), ("New", "codex"));
     assert_eq!(
         (&request.depends_on[..], &request.labels[..]),
-        (&[4, 2][..], &["ui".to_owned(), "slow".to_owned()][..])
+        (&[4, 2][..], &["ui".to_owned(), "needs review".to_owned()][..])
     );
+    update(&mut model, Message::Created(8));
     // Only what has changed is sent, and what is wrong is said.
     model.tasks[0].depends_on = vec![4];
     model.tasks[0].labels = vec!["ui".to_owned()];
@@ -708,7 +715,7 @@ fn a_task_has_an_agent_and_others_before_it() {
     type_in(&mut model, " x");
     assert_eq!(press(&mut model, &["ctrl+s"]), []);
     let Some(Overlay::Task(form)) = &model.overlay else { panic!("no form") };
-    assert_eq!(form.problem, Some("after: the numbers of tasks"));
+    assert_eq!(form.problem.as_deref(), Some("after: the numbers of tasks"));
     press(&mut model, &["backspace"]);
     type_in(&mut model, "2");
     let [Command::UpdateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no change") };
@@ -722,7 +729,8 @@ fn the_divider_is_moved_by_keys() {
     press(&mut model, &[">", ">"]);
     assert_eq!(model.split, 50);
     press(&mut model, &["<"; 20]);
-    assert_eq!((model.split, model.areas().left.width), (20, 20));
+    // Both panels can be read all the same.
+    assert_eq!((model.split, model.areas().left.width), (20, 30));
 }
 
 #[test]
@@ -902,4 +910,160 @@ fn another_project_is_gone_to() {
     agent.questions = vec!["Which?".to_owned()];
     update(&mut model, Message::Inbox(vec![agent]));
     assert_eq!(press(&mut model, &["enter"]), [Command::OpenProject { project: "q".to_owned(), task: 3 }]);
+}
+
+#[test]
+fn what_is_pasted_keeps_its_lines() {
+    let mut model = model(100, 30);
+    press(&mut model, &["a"]);
+    type_in(&mut model, "Title\n");
+    // As terminals send it.
+    update(&mut model, Message::Paste("one\rtwo\r\nthree".to_owned()));
+    let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
+    assert_eq!(request.prompt, "one\ntwo\nthree");
+}
+
+#[test]
+fn a_form_stays_until_it_is_saved() {
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    press(&mut model, &["a"]);
+    type_in(&mut model, "Title");
+    // The question about leaving gives it back.
+    press(&mut model, &["ctrl+q", "n"]);
+    let problem = |model: &Model| match &model.overlay {
+        Some(Overlay::Task(form)) => form.problem.clone(),
+        other => panic!("no form: {other:?}"),
+    };
+    assert_eq!(problem(&model), None);
+    assert_eq!(press(&mut model, &["ctrl+s", "ctrl+s"]).len(), 1, "it is sent once");
+    update(&mut model, Message::Failed("depends on a task that does not exist".to_owned()));
+    assert_eq!(problem(&model).as_deref(), Some("depends on a task that does not exist"));
+    assert_eq!(press(&mut model, &["ctrl+s"]).len(), 1);
+    update(&mut model, Message::Created(9));
+    assert!(model.overlay.is_none());
+    // Words to an agent stay as well.
+    model.selected = 3;
+    press(&mut model, &["B"]);
+    type_in(&mut model, "wrong\n");
+    update(&mut model, Message::NotStarted("it is at work".to_owned()));
+    assert!(
+        matches!(model.overlay, Some(Overlay::Words(..))) && support::text(&model).contains("it is at work")
+    );
+    press(&mut model, &["enter"]);
+    update(&mut model, Message::Started(None));
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn what_is_not_seen_takes_no_keys() {
+    let mut model = model(100, 30);
+    update(&mut model, Message::Resize(40, 10));
+    assert_eq!(press(&mut model, &["x", "y", "s", "a"]), []);
+    assert!(model.overlay.is_none());
+    assert_eq!(press(&mut model, &["ctrl+q"]), [Command::Quit]);
+}
+
+#[test]
+fn keys_go_where_the_mouse_points() {
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    show(&mut model, screen(58, 26, ""));
+    press(&mut model, &["/", "a"]);
+    mouse(&mut model, MouseEventKind::Down(MouseButton::Left), 60, 10);
+    assert_eq!((model.filter.1, model.focus), (false, Focus::Right));
+    assert_eq!(press(&mut model, &["x"]), [Command::SendInput(b"x".to_vec())]);
+    press(&mut model, &["tab"]);
+    assert_eq!(model.focus, Focus::Left);
+}
+
+#[test]
+fn a_key_that_was_given_away_is_the_agents() {
+    let keys = [("panel".to_owned(), "f6".to_owned()), ("zoom".to_owned(), "f7".to_owned())].into();
+    let mut model = model(100, 30);
+    model.keymap = watchfire_tui::keymap::Keymap::new(&keys).unwrap();
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    show(&mut model, screen(58, 26, ""));
+    press(&mut model, &["f6"]);
+    assert_eq!(model.focus, Focus::Right);
+    assert_eq!(press(&mut model, &["tab"]), [Command::SendInput(b"\t".to_vec())]);
+    assert_eq!(press(&mut model, &["alt+z"]), [Command::SendInput(b"\x1bz".to_vec())]);
+    press(&mut model, &["f7"]);
+    assert!(model.zoomed);
+    press(&mut model, &["f7", "f6", "a"]);
+    // In a form it goes from field to field.
+    type_in(&mut model, "T");
+    press(&mut model, &["tab"]);
+    type_in(&mut model, "more");
+    let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
+    assert_eq!((request.title.as_str(), request.prompt.as_str()), ("T", "more"));
+}
+
+#[test]
+fn long_texts_are_read_to_their_end() {
+    let mut model = model(80, 24);
+    let words: Vec<_> = (0..600).map(|at| format!("w{at:04}")).collect();
+    model.tasks[0].prompt = words.join(" ");
+    model.project.definition = words.join(" ");
+    press(&mut model, &["i"]);
+    press(&mut model, &["j"; 200]);
+    assert!(support::text(&model).contains("w0599"), "{}", support::text(&model));
+    press(&mut model, &["esc", "2", "end"]);
+    assert!(support::text(&model).contains("w0599"), "{}", support::text(&model));
+}
+
+#[test]
+fn texts_of_others_do_not_move_anything() {
+    let mut model = model(80, 24);
+    let plain = support::text(&model);
+    model.tasks[0].title = "Setup\u{2028}project\u{202e}structure".to_owned();
+    assert_eq!(support::text(&model), plain);
+    model.project.name = "日本語プロジェクト名前".to_owned();
+    let text = support::text(&model);
+    assert!(text.contains("Tasks | Definition | Settings"), "{text}");
+}
+
+#[test]
+fn what_is_typed_is_seen_around_its_cursor() {
+    let mut model = model(80, 24);
+    model.selected = 3;
+    press(&mut model, &["B"]);
+    type_in(&mut model, &format!("begin {} the end", "long ".repeat(20)));
+    let last = |model: &Model| support::text(model).lines().last().unwrap().to_owned();
+    assert!(last(&model).contains("the end▏  Enter send"), "{}", last(&model));
+    let home = crossterm::event::KeyEvent::new(crossterm::event::KeyCode::Home, KeyModifiers::NONE);
+    update(&mut model, Message::Key(home));
+    assert!(last(&model).contains("▏begin long"), "{}", last(&model));
+}
+
+#[test]
+fn held_work_is_no_work() {
+    let mut model = model(100, 30);
+    let mut held = at_work(2, "task");
+    held.is_running = false;
+    held.all[0].is_running = false;
+    held.all[0].state = "held".to_owned();
+    update(&mut model, Message::Status(Box::new(held)));
+    assert_eq!(press(&mut model, &["ctrl+q"]), [Command::Quit]);
+}
+
+#[test]
+fn a_chat_is_not_started_by_ctrl_c() {
+    let mut model = model(100, 30);
+    press(&mut model, &["tab"]);
+    assert_eq!(press(&mut model, &["ctrl+c", "alt+c"]), []);
+    assert_eq!(press(&mut model, &["c"]).len(), 1);
+    press(&mut model, &["alt+z"]);
+    assert!(model.zoomed);
+    press(&mut model, &["alt+z"]);
+    assert!(!model.zoomed);
+}
+
+#[test]
+fn marks_stay_until_the_question_is_answered() {
+    let mut model = model(100, 30);
+    press(&mut model, &[" ", " ", "x", "n"]);
+    assert_eq!(model.marked.len(), 2);
+    assert_eq!(press(&mut model, &["x", "y"]).len(), 2);
+    assert!(model.marked.is_empty());
 }

@@ -68,7 +68,7 @@ fn the_picture_of_the_readme() {
     story.wait("I read what is there");
     story.pause(900);
     story.keys("j");
-    story.wait("asks: Which port");
+    story.wait("asks (A answers): Which port");
     story.pause(900);
     story.keys("A");
     story.typed("8080");

@@ -280,7 +280,7 @@ async fn auto_merge_off_keeps_the_branch() {
 
 /// Asking for a merge that has been is no new merge, and no failure.
 async fn a_merge_that_has_been_is_not_tried_again() {
-    let mut world = World::new().await;
+    let world = World::new().await;
     let task = world.task("once", DONE).await;
     within(world.project.run(RunRequest::task(task)).await.unwrap().wait()).await.unwrap();
     let prepared =

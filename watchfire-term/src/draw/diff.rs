@@ -306,6 +306,8 @@ fn write_style(style: Style, out: &mut String) {
         let _ = match color {
             Color::Default => Ok(()),
             Color::Indexed(n @ 0..8) => write!(out, ";{}", kind - 8 + u16::from(n)),
+            // Their own codes too, which terminals of 16 colours know.
+            Color::Indexed(n @ 8..16) => write!(out, ";{}", kind + 52 + u16::from(n - 8)),
             Color::Indexed(n) => write!(out, ";{kind};5;{n}"),
             Color::Rgb(r, g, b) => write!(out, ";{kind};2;{r};{g};{b}"),
         };

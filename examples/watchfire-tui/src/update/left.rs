@@ -25,7 +25,8 @@ pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
         return edit_setting(model, event);
     }
     if event.code == KeyCode::Char('c') && event.modifiers.contains(KeyModifiers::CONTROL) {
-        flash(model, "Ctrl+q quits", false);
+        let words = format!("{} quits", model.keymap.shown(&["quit"]));
+        flash(model, &words, false);
     }
     // Others are for terminals, and would surprise here.
     if event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
@@ -138,11 +139,9 @@ fn of_chosen(model: &mut Model, code: KeyCode) -> Vec<Command> {
     let chosen: Vec<_> = model.tasks.iter().filter(is_chosen).collect();
     let numbers: Vec<_> = chosen.iter().map(|task| task.task_number).collect();
     if code == KeyCode::Char('s') && chosen.iter().any(|task| task.status == "done") {
-        let words = match numbers.len() {
-            1 => "the task is done; r makes it ready again",
-            _ => "one of them is done; r makes it ready again",
-        };
-        flash(model, words, true);
+        let key = model.keymap.shown(&["ready"]);
+        let what = if numbers.len() == 1 { "the task" } else { "one of them" };
+        flash(model, &format!("{what} is done; {key} makes it ready again"), true);
         return Vec::new();
     }
     if numbers.is_empty() {
@@ -154,7 +153,10 @@ fn of_chosen(model: &mut Model, code: KeyCode) -> Vec<Command> {
         model.overlay = Some(Overlay::Confirm(Confirm::Merge(task.task_number, accepted)));
         return Vec::new();
     }
-    model.marked.clear();
+    // Those of a question stay until it is answered.
+    if !matches!(code, KeyCode::Char('x') | KeyCode::Delete) {
+        model.marked.clear();
+    }
     let each = |command: &dyn Fn(i32) -> Command| numbers.iter().map(|number| command(*number)).collect();
     match code {
         KeyCode::Char('s') => vec![Command::StartAgent { mode: "task", tasks: numbers }],
@@ -199,7 +201,7 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             flash(model, "only work that is done can be sent back", true);
             Vec::new()
         }
-        KeyCode::Char('U') if task.status == "done" => {
+        KeyCode::Char('U') if ["merged", "done"].contains(&task.state.as_str()) => {
             model.overlay = Some(Overlay::Confirm(Confirm::Undo(number)));
             Vec::new()
         }
@@ -239,10 +241,16 @@ fn filter(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 }
 
 fn definition(model: &mut Model, code: KeyCode) -> Vec<Command> {
-    let last = u16::try_from(model.project.definition.lines().count()).unwrap_or(u16::MAX).saturating_sub(1);
-    let page = model.areas().list.height;
+    let area = model.areas().list;
+    let rows = crate::view::wrapped(&model.project.definition, area.width).len();
+    let last = u16::try_from(rows).unwrap_or(u16::MAX).saturating_sub(1);
+    let page = area.height;
     let to = match code {
-        KeyCode::Char('e') | KeyCode::Enter => return vec![Command::Edit(model.project.definition.clone())],
+        KeyCode::Char('e') | KeyCode::Enter => {
+            // What could not be saved is gone on with.
+            let text = model.unsaved.clone().unwrap_or_else(|| model.project.definition.clone());
+            return vec![Command::Edit(text)];
+        }
         KeyCode::Char('j') | KeyCode::Down => model.definition_at.saturating_add(1),
         KeyCode::Char('k') | KeyCode::Up => model.definition_at.saturating_sub(1),
         KeyCode::PageDown => model.definition_at.saturating_add(page),

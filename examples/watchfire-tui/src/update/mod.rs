@@ -14,13 +14,17 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_core::terminal::Snapshot;
 
 use crate::diff::rows;
-use crate::keymap::Scope;
+use crate::keymap::{Pressed, Scope};
+use crate::layout::Areas;
 use crate::message::{Command, Message};
 use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab, Terminal};
 use crate::{agents, alerts, encode, lists, tasks};
 
 /// Time that words stay in the status bar.
 const FLASH: u64 = 3_000;
+
+/// Time for which keys do not end the program after the daemon has ended.
+const READ: u64 = 1_000;
 
 /// Takes in a message, and returns the commands that follow from it.
 pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
@@ -31,6 +35,9 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         model.flash = None;
     }
     let mut commands = match message {
+        // What is not seen is not done.
+        Message::Key(event) if Areas::is_too_small(model.size) => quits(model, &event),
+        Message::Paste(_) | Message::Mouse(_) if Areas::is_too_small(model.size) => Vec::new(),
         Message::Key(event) if event.kind == KeyEventKind::Release => released(model, &event),
         Message::Key(event) => {
             model.selection = None;
@@ -39,7 +46,8 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         Message::Found(line) => found(model, line),
         Message::Logs(list) => logs(model, list),
         Message::Screen { session, snapshot } => screen(model, session, snapshot),
-        Message::Paste(text) => paste(model, &text),
+        // Terminals send the ends of lines as the Enter key.
+        Message::Paste(text) => paste(model, &text.replace("\r\n", "\n").replace('\r', "\n")),
         Message::Mouse(event) => mouse::mouse(model, event),
         other => {
             learn(model, other);
@@ -143,7 +151,7 @@ fn learn(model: &mut Model, message: Message) {
         Message::Resize(cols, rows) => model.size = (cols, rows),
         Message::Connected => model.connection = Connection::Connected,
         Message::Disconnected => model.connection = Connection::Lost,
-        Message::ShutDown => model.connection = Connection::ShutDown,
+        Message::ShutDown => (model.connection, model.ended_at) = (Connection::ShutDown, model.now),
         Message::Project(project) => model.project = *project,
         Message::Tasks(list) => {
             model.tasks = list;
@@ -184,8 +192,12 @@ fn learn(model: &mut Model, message: Message) {
         Message::History(works) => lists::fill(model, lists::of_history(&works, &model.tasks)),
         Message::Details(number, details) => model.details = (number, details),
         Message::Log(log) => model.logs.open = Some((log, 0)),
-        Message::Saved => flash(model, "Saved", false),
+        Message::Saved => {
+            saved(model);
+            flash(model, "Saved", false);
+        }
         Message::Created(number) => {
+            saved(model);
             flash(model, "Saved", false);
             // It comes with the tasks, which are on their way.
             model.selected = number;
@@ -194,14 +206,44 @@ fn learn(model: &mut Model, message: Message) {
             let list = lists::of_projects(&projects, &model.project.project_id);
             lists::fill(model, list);
         }
-        Message::Failed(words) => flash(model, &words, true),
+        Message::Failed(words) => not_saved(model, &words),
+        Message::Started(words) => {
+            saved(model);
+            words.into_iter().for_each(|words| flash(model, &words, false));
+        }
         Message::NotStarted(words) => {
-            flash(model, &words, true);
+            not_saved(model, &words);
             model.not_started = Some(words);
         }
         // Handled before.
         Message::Tick(_) | Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => {}
         Message::Found(_) | Message::Screen { .. } | Message::Logs(_) => {}
+    }
+}
+
+/// Closes what waited for its words to be taken in.
+fn saved(model: &mut Model) {
+    model.unsaved = None;
+    let is_sent = match &model.overlay {
+        Some(Overlay::Task(form)) => form.sent,
+        Some(Overlay::Words(..)) => model.sending,
+        _ => false,
+    };
+    if is_sent {
+        model.overlay = None;
+    }
+    model.sending = false;
+}
+
+/// Says why something was not taken in. Its words stay, to be changed.
+fn not_saved(model: &mut Model, words: &str) {
+    model.sending = false;
+    match &mut model.overlay {
+        Some(Overlay::Task(form)) if form.sent => {
+            form.sent = false;
+            form.problem = Some(words.to_owned());
+        }
+        _ => flash(model, words, true),
     }
 }
 
@@ -222,19 +264,34 @@ fn fit(model: &mut Model) -> Option<Command> {
     Some(Command::Resize { rows: area.height, cols: area.width })
 }
 
+/// Leaves with the key for that, and does nothing with others.
+fn quits(model: &Model, event: &KeyEvent) -> Vec<Command> {
+    let is_quit = model.keymap.key("quit").is_some_and(|key| key.is(event));
+    if is_quit { vec![Command::Quit] } else { Vec::new() }
+}
+
 /// Takes in a key as the rest of the program knows it, whatever the person has chosen.
 fn translated(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     let is_typing = model.overlay.is_some() || model.filter.1 || model.settings.editing.is_some();
     let mut scopes = vec![Scope::Everywhere];
     match (model.focus, model.right, model.left) {
-        _ if is_typing || model.tiles.is_some() => {}
+        _ if is_typing => {}
+        _ if model.tiles.is_some() => scopes.push(Scope::Tasks),
         (Focus::Right, RightTab::Chat, _) => scopes.push(Scope::Terminal),
-        (Focus::Left, _, LeftTab::Tasks) => scopes.push(Scope::Tasks),
+        (Focus::Left, _, LeftTab::Tasks) => scopes.extend([Scope::Left, Scope::Tasks]),
+        (Focus::Left, ..) => scopes.push(Scope::Left),
         _ => {}
     }
     match model.keymap.translate(event, &scopes) {
-        Some(event) => key(model, event),
-        None => Vec::new(),
+        Pressed::Known(event) => key(model, event),
+        // It is no key of ours any more, and may be one of the agent's, or of a form.
+        Pressed::GivenAway(event) => match (model.focus, model.right) {
+            (Focus::Right, RightTab::Chat) if model.overlay.is_none() && model.tiles.is_none() => {
+                right::to_agent(model, event)
+            }
+            _ => elsewhere(model, event),
+        },
+        Pressed::Nothing => Vec::new(),
     }
 }
 
@@ -248,9 +305,11 @@ fn released(model: &Model, event: &KeyEvent) -> Vec<Command> {
 
 fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     if model.connection == Connection::ShutDown {
-        return vec![Command::Quit];
+        // Who is typing has not read it yet.
+        return if model.now < model.ended_at + READ { Vec::new() } else { vec![Command::Quit] };
     }
     let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+    let is_typing = model.filter.1 || model.settings.editing.is_some();
     match event.code {
         KeyCode::Char('q') if ctrl => return quit(model),
         KeyCode::Char('h') if ctrl => {
@@ -262,20 +321,24 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
             };
             return Vec::new();
         }
+        KeyCode::Tab if model.overlay.is_none() && model.tiles.is_none() && !is_typing => {
+            model.focus = if model.focus == Focus::Left { Focus::Right } else { Focus::Left };
+            // Nothing has the keys that is not seen.
+            model.zoomed &= model.focus == Focus::Right;
+            return Vec::new();
+        }
         _ => {}
     }
+    elsewhere(model, event)
+}
+
+/// Takes in a key that is none of those that count everywhere.
+fn elsewhere(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     if let Some(overlay) = model.overlay.take() {
         return overlay::key(model, overlay, event);
     }
     if model.tiles.is_some() {
         agents::key(model, event);
-        return Vec::new();
-    }
-    let is_typing = model.filter.1 || model.settings.editing.is_some();
-    if event.code == KeyCode::Tab && !is_typing {
-        model.focus = if model.focus == Focus::Left { Focus::Right } else { Focus::Left };
-        // Nothing has the keys that is not seen.
-        model.zoomed &= model.focus == Focus::Right;
         return Vec::new();
     }
     match model.focus {
@@ -287,6 +350,8 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 /// Leaves at once, or asks while agents work.
 fn quit(model: &mut Model) -> Vec<Command> {
     if model.is_busy() && !matches!(model.overlay, Some(Overlay::Confirm(Confirm::Quit))) {
+        // What is open stays open for those who answer no.
+        model.behind = model.overlay.take().map(Box::new);
         model.overlay = Some(Overlay::Confirm(Confirm::Quit));
         return Vec::new();
     }

@@ -29,7 +29,9 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
         }
         return Vec::new();
     }
-    if matches!(event.kind, MouseEventKind::Down(_)) {
+    if matches!(event.kind, MouseEventKind::Down(_)) && model.overlay.is_none() {
+        // Keys go where the mouse points from now on.
+        (model.filter.1, model.settings.editing) = (false, None);
         model.carried = None;
     }
     if let Some(number) = model.carried {
@@ -86,7 +88,8 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
             match model.left {
                 LeftTab::Tasks => tasks::select(model, by),
                 LeftTab::Definition => {
-                    let last = u16::try_from(model.project.definition.lines().count()).unwrap_or(u16::MAX);
+                    let rows = view::wrapped(&model.project.definition, areas.list.width).len();
+                    let last = u16::try_from(rows).unwrap_or(u16::MAX);
                     let to = i32::from(model.definition_at) + i32::try_from(by * 3).unwrap_or(0);
                     model.definition_at = u16::try_from(to.max(0)).unwrap_or(0).min(last.saturating_sub(1));
                 }
@@ -183,7 +186,8 @@ fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
     if model.right == RightTab::Logs {
         match (&mut model.logs.open, by) {
             (Some((log, at)), Some(by)) => {
-                let last = i64::try_from(log.content.lines().count()).unwrap_or(0).saturating_sub(1).max(0);
+                let rows = view::log_rows(&log.content, area.width).len();
+                let last = i64::try_from(rows).unwrap_or(0).saturating_sub(1).max(0);
                 let to = (i64::from(*at) - by).clamp(0, last);
                 *at = u16::try_from(to).unwrap_or(u16::MAX);
             }

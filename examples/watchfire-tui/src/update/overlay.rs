@@ -6,7 +6,7 @@ use super::show_left;
 use crate::forms::TaskForm;
 use crate::lists::{Chosen, Listed};
 use crate::message::Command;
-use crate::model::{Confirm, Focus, LeftTab, Model, Overlay, Words};
+use crate::model::{Confirm, Focus, LeftTab, Model, Overlay, RightTab, Words};
 
 pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<Command> {
     match overlay {
@@ -17,8 +17,16 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
             Vec::new()
         }
         Overlay::Confirm(asked) => match event.code {
-            KeyCode::Char('y' | 'Y') => confirmed(asked),
-            KeyCode::Char('n' | 'N') | KeyCode::Esc => Vec::new(),
+            KeyCode::Char('y' | 'Y') => {
+                if matches!(asked, Confirm::Delete(_)) {
+                    model.marked.clear();
+                }
+                confirmed(asked)
+            }
+            KeyCode::Char('n' | 'N') | KeyCode::Esc => {
+                model.overlay = model.behind.take().map(|behind| *behind);
+                Vec::new()
+            }
             _ => {
                 model.overlay = Some(Overlay::Confirm(asked));
                 Vec::new()
@@ -58,8 +66,12 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
         Overlay::Words(words, task, mut line) => {
             match event.code {
                 KeyCode::Esc => {}
+                // It stays until it was taken in.
+                KeyCode::Enter if model.sending => model.overlay = Some(Overlay::Words(words, task, line)),
                 KeyCode::Enter if !line.text().trim().is_empty() => {
                     let text = line.text();
+                    model.sending = true;
+                    model.overlay = Some(Overlay::Words(words, task, line));
                     return vec![match words {
                         Words::Answer => Command::Answer { task, text },
                         Words::SendBack => Command::SendBack { task, text },
@@ -92,6 +104,11 @@ fn list_key(model: &mut Model, mut list: Box<Listed>, event: KeyEvent) -> Vec<Co
     match list.key(event) {
         Chosen::Nothing => model.overlay = Some(Overlay::List(list)),
         Chosen::Closed => {}
+        Chosen::Terminal(key) => {
+            model.focus = Focus::Right;
+            let tab = super::show_right(model, RightTab::Chat);
+            return [tab, super::elsewhere(model, key)].concat();
+        }
         Chosen::Key(key) => {
             // As if it had been pressed where it counts.
             model.focus = Focus::Left;
@@ -112,6 +129,10 @@ fn list_key(model: &mut Model, mut list: Box<Listed>, event: KeyEvent) -> Vec<Co
 
 fn task(model: &mut Model, mut form: Box<TaskForm>, event: KeyEvent) -> Vec<Command> {
     let saves = event.code == KeyCode::Char('s') && event.modifiers.contains(KeyModifiers::CONTROL);
+    if form.sent && event.code != KeyCode::Esc {
+        model.overlay = Some(Overlay::Task(form));
+        return Vec::new();
+    }
     if event.code == KeyCode::Esc {
         return Vec::new();
     }
@@ -126,9 +147,16 @@ fn task(model: &mut Model, mut form: Box<TaskForm>, event: KeyEvent) -> Vec<Comm
         Some(_) => form.change(project).map(|it| it.map(|request| Command::UpdateTask(Box::new(request)))),
     };
     match command {
-        Ok(command) => command.into_iter().collect(),
+        // Nothing has changed.
+        Ok(None) => Vec::new(),
+        Ok(Some(command)) => {
+            // It stays until it was taken in.
+            form.sent = true;
+            model.overlay = Some(Overlay::Task(form));
+            vec![command]
+        }
         Err(problem) => {
-            form.problem = Some(problem);
+            form.problem = Some(problem.to_owned());
             model.overlay = Some(Overlay::Task(form));
             Vec::new()
         }

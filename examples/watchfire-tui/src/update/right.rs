@@ -12,8 +12,11 @@ use crate::model::{Confirm, Model, Overlay, RightTab};
 use crate::{agents, encode};
 
 pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    let is_held = event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     match model.right {
         RightTab::Chat => terminal(model, event),
+        // Others are for terminals, and would surprise here.
+        _ if is_held => Vec::new(),
         RightTab::Logs => logs(model, event.code),
         RightTab::Diff => diff(model, event.code),
     }
@@ -31,6 +34,10 @@ fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
         agents::turn(model, by);
         return Vec::new();
     }
+    if event.code == KeyCode::Char('z') && event.modifiers.contains(KeyModifiers::ALT) {
+        model.zoomed = !model.zoomed;
+        return Vec::new();
+    }
     let Some(screen) = model.terminal.snapshot.clone().filter(|_| !model.terminal.ended) else {
         return without_agent(model, event);
     };
@@ -46,12 +53,16 @@ fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
             model.overlay = Some(Overlay::Find(Box::new(Line::new(""))));
             return Vec::new();
         }
-        KeyCode::Char('z') if event.modifiers.contains(KeyModifiers::ALT) => {
-            model.zoomed = !model.zoomed;
-            return Vec::new();
-        }
         _ => {}
     }
+    to_agent(model, event)
+}
+
+/// Sends a key to the agent.
+pub(super) fn to_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    let Some(screen) = model.terminal.snapshot.clone().filter(|_| !model.terminal.ended) else {
+        return Vec::new();
+    };
     // Whoever types wants to see it.
     model.terminal.back = 0;
     let bytes = encode::key(&screen, &event);
@@ -59,6 +70,13 @@ fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 }
 
 fn without_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    if event.code == KeyCode::Char('/') && event.modifiers.contains(KeyModifiers::ALT) {
+        model.overlay = Some(Overlay::Find(Box::new(Line::new(""))));
+        return Vec::new();
+    }
+    if event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        return Vec::new();
+    }
     match event.code {
         KeyCode::Char('l') | KeyCode::Right => show_right(model, RightTab::Logs),
         KeyCode::Char('c') => vec![Command::StartAgent { mode: "chat", tasks: Vec::new() }],
@@ -86,9 +104,10 @@ pub(super) fn scroll(model: &mut Model, by: i64) -> Vec<Command> {
 }
 
 fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
-    let page = model.areas().terminal.height;
+    let (page, width) = (model.areas().terminal.height, model.areas().terminal.width);
     if let Some((log, at)) = &mut model.logs.open {
-        let last = u16::try_from(log.content.lines().count()).unwrap_or(u16::MAX).saturating_sub(1);
+        let rows = crate::view::log_rows(&log.content, width).len();
+        let last = u16::try_from(rows).unwrap_or(u16::MAX).saturating_sub(1);
         let to = match code {
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::Backspace => {
                 model.logs.open = None;

@@ -11,6 +11,8 @@ use ratatui::widgets::Paragraph;
 use watchfire_client::daemon_proto as proto;
 
 use super::clean;
+use super::left::clip;
+use crate::forms;
 use crate::model::{Accepted, Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::theme::{Look, of_project, style};
 use crate::{agents, alerts};
@@ -20,18 +22,14 @@ const NAME: usize = 24;
 const ELSE: u16 = 68;
 
 fn name(model: &Model) -> String {
-    let name = clean(&model.project.name);
     let most = usize::from(model.size.0.saturating_sub(ELSE)).clamp(8, NAME);
-    match name.chars().count() > most {
-        true => name.chars().take(most - 1).chain(['…']).collect(),
-        false => name,
-    }
+    clip(&clean(&model.project.name), most)
 }
 
 /// Returns the tabs of the left panel with their columns.
 pub(crate) fn left_tabs(model: &Model) -> Vec<(LeftTab, Range<u16>)> {
     // After the dot, the name, and two blanks.
-    let mut at = u16::try_from(name(model).chars().count()).unwrap_or(0) + 5;
+    let mut at = u16::try_from(Span::raw(name(model)).width()).unwrap_or(0) + 5;
     let place = |tab: LeftTab| {
         let from = at;
         at += u16::try_from(tab.title().len()).unwrap_or(0) + 3;
@@ -193,25 +191,24 @@ fn told(model: &Model) -> (String, Style) {
                     Accepted::Protected => "changes protected paths",
                     Accepted::Commands => "changes what git or tools run by themselves",
                 };
-                format!("#{number:04} {what} (i shows them). Merge it all the same? (y/n)")
+                let detail = model.task(*number).map_or_else(String::new, |task| clean(&task.detail));
+                format!("#{number:04} {what}. Merge it all the same? (y/n)  {detail}")
             }
             Confirm::DeleteLog(_) => "Delete this log? (y/n)".to_owned(),
             Confirm::Stop => "Stop all agents of this project? Their work is kept. (y/n)".to_owned(),
         };
         return (words, style(model, Look::Alert));
     }
-    if let Some(Overlay::Words(words, number, line)) = &model.overlay {
+    if let (Some(Overlay::Words(words, number, line)), None) = (&model.overlay, &model.flash) {
         let what = match words {
             Words::Answer => "Answer",
             Words::SendBack => "Send back",
         };
-        return (
-            format!("{what} #{number:04}: {}▏  Enter send  Esc cancel", clean(&line.text())),
-            style(model, Look::Alert),
-        );
+        let text = typed(model, &format!("{what} #{number:04}: "), line, "Enter send  Esc cancel");
+        return (text, style(model, Look::Alert));
     }
     if let (Some(Overlay::Find(line)), None) = (&model.overlay, &model.flash) {
-        return (format!("Find: {}▏  Enter further up  Esc close", clean(&line.text())), bar);
+        return (typed(model, "Find: ", line, "Enter further up  Esc close"), bar);
     }
     if let Some(flash) = &model.flash {
         let look = if flash.is_error { style(model, Look::Alert) } else { bar };
@@ -223,11 +220,43 @@ fn told(model: &Model) -> (String, Style) {
     (hints(model), bar)
 }
 
+/// Columns of the status bar for words, beside the connection.
+fn room(model: &Model) -> usize {
+    usize::from(model.size.0).saturating_sub(if model.follows { 20 } else { 12 })
+}
+
+/// Returns a line that is typed, with its cursor, and the keys after it: what fits around the cursor.
+fn typed(model: &Model, what: &str, line: &forms::Line, keys: &str) -> String {
+    let (text, at) = (line.text(), line.0.cursor().1);
+    let before: String = text.chars().take(at).collect();
+    let after: String = text.chars().skip(at).collect();
+    let room = room(model).saturating_sub(what.len() + keys.len() + 4);
+    let width = |text: &str| Span::raw(text.to_owned()).width();
+    let mut before = clean(&before);
+    while width(&before) > room {
+        before.remove(0);
+    }
+    let mut after = clean(&after);
+    while width(&before) + width(&after) > room {
+        after.pop();
+    }
+    format!("{what}{before}▏{after}  {keys}")
+}
+
 /// Returns the keys that count here.
 fn hints(model: &Model) -> String {
     let hints = |hints: &[(&str, &str)]| {
-        let hint = |(action, word): &(&str, &str)| format!("{} {word}", model.keymap.shown(&[*action]));
-        hints.iter().map(hint).collect::<Vec<_>>().join("  ")
+        let mut shown = String::new();
+        for (action, word) in hints {
+            let hint = format!("{} {word}", model.keymap.shown(&[*action]));
+            // Only whole ones; the help has them all.
+            let used = if hints.len() > 3 { 40 } else { 0 };
+            if Span::raw(format!("{shown}  {hint}")).width() + used > room(model) {
+                break;
+            }
+            shown = if shown.is_empty() { hint } else { format!("{shown}  {hint}") };
+        }
+        shown
     };
     let everywhere = hints(&[("quit", "quit"), ("help", "help"), ("panel", "switch")]);
     let here = match (&model.overlay, model.focus, model.left, model.right) {
@@ -236,8 +265,14 @@ fn hints(model: &Model) -> String {
         (Some(Overlay::Info(..)), ..) => return "j/k scroll  Esc close".to_owned(),
         (Some(_), ..) => return "Esc close".to_owned(),
         _ if model.tiles.is_some() => return "arrows choose  Enter go to it  Esc back".to_owned(),
+        (_, Focus::Right, _, RightTab::Chat) if model.terminal.ended || model.terminal.snapshot.is_none() => {
+            "c chat  l logs".to_owned()
+        }
         (_, Focus::Right, _, RightTab::Chat) => "(input goes to agent)".to_owned(),
-        (_, Focus::Right, _, RightTab::Logs) => "j/k move  Enter read  x delete  Esc back".to_owned(),
+        (_, Focus::Right, _, RightTab::Logs) if model.logs.open.is_some() => {
+            "j/k scroll  Esc back".to_owned()
+        }
+        (_, Focus::Right, _, RightTab::Logs) => "j/k move  Enter read  x delete".to_owned(),
         (_, Focus::Right, _, RightTab::Diff) => {
             let quit = hints(&[("quit", "quit")]);
             return format!("{quit}  j/k scroll  n/p file  v sides  r again  h logs");

@@ -4,10 +4,10 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Wrap};
+use ratatui::widgets::Paragraph;
 use watchfire_client::daemon_proto as proto;
 
-use super::{clean, middle};
+use super::{clean, middle, wrapped};
 use crate::alerts;
 use crate::model::{Focus, LeftTab, Model};
 use crate::tasks::{Row, first_row, rows};
@@ -29,10 +29,10 @@ fn tasks(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let rows = rows(model);
     if rows.is_empty() {
         let words = match model.filter.0.is_empty() {
-            true => "No tasks yet. Press a to add one.",
-            false => "No task is like that. Esc shows all.",
+            true => format!("No tasks yet. Press {} to add one.", model.keymap.shown(&["add"])),
+            false => "No task is like that. Esc shows all.".to_owned(),
         };
-        return middle(frame, area, words);
+        return middle(frame, area, &words);
     }
     let first = first_row(model, usize::from(area.height));
     for (line, row) in (area.y..area.bottom()).zip(rows.into_iter().skip(first)) {
@@ -92,7 +92,7 @@ fn of_task(model: &Model, task: &proto::Task, is_selected: bool, width: usize) -
 }
 
 /// Returns a text cut to a number of columns, with an ellipsis where it is.
-fn clip(text: &str, columns: usize) -> String {
+pub(super) fn clip(text: &str, columns: usize) -> String {
     let width = |text: &str| Span::raw(text.to_owned()).width();
     if width(text) <= columns {
         return text.to_owned();
@@ -113,9 +113,8 @@ fn definition(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     if model.project.definition.trim().is_empty() {
         return middle(frame, area, "No definition yet. Press e to write one.");
     }
-    let lines: Vec<_> = model.project.definition.lines().map(|line| Line::from(clean(line))).collect();
-    let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((model.definition_at, 0));
-    frame.render_widget(text, area);
+    let lines: Vec<_> = wrapped(&model.project.definition, area.width).into_iter().map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines).scroll((model.definition_at, 0)), area);
 }
 
 fn settings(model: &Model, frame: &mut Frame<'_>, area: Rect) {

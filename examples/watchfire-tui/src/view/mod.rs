@@ -10,12 +10,12 @@ mod tiles;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::style::Style;
-use ratatui::text::{Line, Text};
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, BorderType, Paragraph, Wrap};
 
 pub(crate) use bars::{agent_tabs, left_tabs, right_tabs};
 pub(crate) use overlay::info_lines;
-pub(crate) use right::first_log;
+pub(crate) use right::{first_log, log_rows};
 pub(crate) use screen::{AgentLines, MODIFIERS};
 
 use crate::layout::{Areas, SMALLEST};
@@ -108,7 +108,34 @@ fn middle(frame: &mut Frame<'_>, area: Rect, words: &str) {
     frame.render_widget(text.style(Style::default()), at);
 }
 
-/// Returns a text without control characters: those of a task's title or an error must not move our cursor.
+/// Returns a text without control characters: those of a task's title or an error must not move our cursor, nor turn the text around.
 fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    let is_bad = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if is_bad(c) { ' ' } else { c }).collect()
+}
+
+/// Returns the rows of a text in a place of some columns, each clean. Lines break at blanks, and long words where they must.
+pub(crate) fn wrapped(text: &str, columns: u16) -> Vec<String> {
+    let columns = usize::from(columns.max(1));
+    let width = |text: &str| Span::raw(text.to_owned()).width();
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        let mut row = String::new();
+        for word in clean(&line.replace('\t', "    ")).split_inclusive(' ') {
+            if width(&row) + width(word.trim_end()) > columns && !row.is_empty() {
+                rows.push(std::mem::take(&mut row));
+            }
+            for c in word.chars() {
+                if width(&row) + width(&c.to_string()) > columns && !c.is_whitespace() {
+                    rows.push(std::mem::take(&mut row));
+                }
+                row.push(c);
+            }
+        }
+        rows.push(row.trim_end().to_owned());
+    }
+    rows
 }

@@ -4,10 +4,10 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Paragraph, Wrap};
+use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 use ratatui_textarea::TextArea;
 
-use super::clean;
+use super::{clean, wrapped};
 use crate::forms::{Field, TaskForm};
 use crate::lists::{Kind, Listed};
 use crate::model::Model;
@@ -22,18 +22,27 @@ const KEYS: [(&str, &[Keys]); 5] = [
         "Everywhere",
         &[
             ("", &["quit", "help", "panel"], "quit, agents go on; this help; other panel"),
-            ("mouse", &[], "click, scroll, drag divider, task, or text to copy"),
+            ("mouse", &[], "click, scroll, drag: divider, task, text"),
         ],
     ),
-    ("Left panel", &[("1 2 3  h l  j k  g G", &[], "tabs; up and down; first and last task")]),
+    (
+        "Left panel",
+        &[
+            ("1", &["definition", "settings"], "tabs, also h and l; j k g G up and down"),
+            ("", &["narrower", "wider"], "move the divider"),
+        ],
+    ),
     (
         "Tasks",
         &[
             ("", &["add", "edit", "delete"], "add, edit, delete"),
             ("", &["start", "start-all", "wildfire", "chat"], "start; all; wildfire; a chat"),
             ("", &["ready", "draft", "done", "mark"], "ready, draft, done; mark several"),
-            ("", &["down", "up"], "move it down and up"),
-            ("", &["info", "diff", "merge", "undo"], "all about it; changes; merge; undo"),
+            (
+                "",
+                &["info", "diff", "merge", "undo", "down", "up"],
+                "all about it; changes; merge; undo; move",
+            ),
             ("", &["log", "history", "costs", "branches"], "its log; what ended; costs; branches"),
             ("", &["projects", "inbox", "trash"], "projects; what waits in all; trash"),
             ("", &["filter", "actions"], "show only those with a text; every action"),
@@ -48,14 +57,14 @@ const KEYS: [(&str, &[Keys]); 5] = [
                 &["tiles", "previous-agent", "next-agent", "follow"],
                 "all; one by one; follow who needs you",
             ),
-            ("PgUp PgDn", &["find", "zoom"], "scroll back; find; the whole screen"),
+            ("PgUp", &["find", "zoom", "next-terminal"], "scroll back; find; zoom; next agent"),
         ],
     ),
     (
         "Logs, diff",
         &[
             ("Enter Esc x", &[], "read a log, and back; delete it"),
-            ("n p  v r", &[], "next and last file of a diff; sides; read it again"),
+            ("n p  v r", &[], "next, last file of a diff; sides; again"),
         ],
     ),
 ];
@@ -79,7 +88,7 @@ pub(super) fn help(model: &Model, frame: &mut Frame<'_>) {
         lines.push(Line::from(Span::styled(heading, style(model, Look::Strong))));
         for (fixed, actions, does) in keys {
             let keys = format!("{fixed} {}", model.keymap.shown(actions));
-            lines.push(Line::from(format!("  {:<22}{does}", keys.trim())));
+            lines.push(Line::from(format!("  {:<24}{does}", keys.trim())));
         }
     }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2);
@@ -128,11 +137,14 @@ pub(super) fn list(model: &Model, list: &Listed, frame: &mut Frame<'_>) {
 
 /// Returns the details of a task.
 pub(crate) fn info_lines(model: &Model, number: i32) -> Vec<Line<'static>> {
+    let columns = info_width(model).saturating_sub(4);
     let Some(task) = model.task(number) else { return Vec::new() };
     let mut lines = Vec::new();
     let mut fact = |name: &str, value: String| {
         if !value.trim().is_empty() {
-            lines.push(Line::from(format!("{name:<12}{}", clean(&value))));
+            lines.extend(
+                wrapped(&format!("{name:<12}{}", clean(&value)), columns).into_iter().map(Line::from),
+            );
         }
     };
     let success = match task.success {
@@ -143,7 +155,7 @@ pub(crate) fn info_lines(model: &Model, number: i32) -> Vec<Line<'static>> {
     fact("Status", format!("{}{success}", task.status));
     let detail = if task.detail.is_empty() { String::new() } else { format!(": {}", task.detail) };
     fact("State", format!("{}{detail}", task.state));
-    if let Some(agent) = model.agent_of(number) {
+    if let Some(agent) = model.agent_of(number).filter(|agent| agent.is_running) {
         fact("Runs as", format!("{} ({}), since {}", agent.alias, agent.agent, time(&agent.started_at)));
         agent.questions.iter().for_each(|question| fact("Asks", question.clone()));
     }
@@ -169,9 +181,13 @@ pub(crate) fn info_lines(model: &Model, number: i32) -> Vec<Line<'static>> {
     for (heading, text) in texts.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
         lines.push(Line::default());
         lines.push(Line::from(Span::styled(heading, style(model, Look::Strong))));
-        lines.extend(text.lines().map(|line| Line::from(clean(line))));
+        lines.extend(wrapped(text, columns).into_iter().map(Line::from));
     }
     lines
+}
+
+fn info_width(model: &Model) -> u16 {
+    model.size.0.saturating_sub(8).min(100)
 }
 
 /// Returns an RFC 3339 time without its seconds.
@@ -182,14 +198,14 @@ fn time(text: &str) -> String {
 pub(super) fn info(model: &Model, number: i32, at: u16, frame: &mut Frame<'_>) {
     let title = model.task(number).map_or_else(String::new, |task| clean(&task.title));
     let lines = info_lines(model, number);
-    let (cols, rows) = model.size;
+    let rows = model.size.1;
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(rows.saturating_sub(4));
-    let area = place(model, cols.saturating_sub(8).min(100), height);
+    let area = place(model, info_width(model), height);
     frame.render_widget(Clear, area);
     frame.render_widget(frame_of(model, &format!("#{number:04} {title}")), area);
     let within =
         Rect::new(area.x + 2, area.y + 1, area.width.saturating_sub(4), area.height.saturating_sub(2));
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((at, 0)), within);
+    frame.render_widget(Paragraph::new(lines).scroll((at, 0)), within);
 }
 
 pub(super) fn task(model: &Model, form: &TaskForm, frame: &mut Frame<'_>) {
@@ -239,23 +255,26 @@ pub(super) fn task(model: &Model, form: &TaskForm, frame: &mut Frame<'_>) {
         let place = Rect { x: at.x + width, width: at.width - width, ..at };
         area(model, &line.0, form.field == field, frame, place);
     }
-    let status = if form.ready { "( ) draft  (•) ready" } else { "(•) draft  ( ) ready" };
+    let status = match (form.done, form.ready) {
+        (true, _) => "done  (keys of the list change it)",
+        (false, true) => "( ) draft  (•) ready",
+        (false, false) => "(•) draft  ( ) ready",
+    };
     let line = Line::from(vec![label(Field::Status, "Status"), Span::raw(format!("  {status}"))]);
     frame.render_widget(Paragraph::new(line), next(1));
-    let (words, look) = match form.problem {
-        Some(problem) => (problem, style(model, Look::Bad)),
+    let (words, look) = match &form.problem {
+        Some(problem) => (problem.as_str(), style(model, Look::Bad)),
+        None if form.sent => ("Saving...", style(model, Look::Dim)),
         None => ("Shift+Tab or Ctrl+↓/↑ between fields", style(model, Look::Dim)),
     };
-    frame.render_widget(Span::styled(words, look), next(1));
+    frame.render_widget(Span::styled(clean(words), look), next(1));
 }
 
-/// Draws a text. Only the field that has the keys shows its cursor.
+/// Draws a text.
 fn area(model: &Model, text: &TextArea<'static>, has_keys: bool, frame: &mut Frame<'_>, at: Rect) {
-    let mut text = text.clone();
-    text.set_cursor_line_style(Style::default());
-    if !has_keys {
-        text.set_cursor_style(Style::default());
+    // The text itself, which remembers what of it is seen.
+    frame.render_widget(text, at);
+    if has_keys {
+        frame.buffer_mut().set_style(at, style(model, Look::Selected));
     }
-    text.set_style(if has_keys { style(model, Look::Selected) } else { Style::default() });
-    frame.render_widget(&text, at);
 }

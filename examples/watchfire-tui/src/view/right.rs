@@ -6,13 +6,13 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Paragraph, Wrap};
+use ratatui::widgets::{Clear, Paragraph};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_term::plain;
 
 use super::screen::AgentLines;
-use super::{clean, middle};
+use super::{clean, middle, wrapped};
 use crate::diff::{self, Row, Side};
 use crate::layout::Areas;
 use crate::model::{Focus, Model, RightTab};
@@ -37,7 +37,7 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             let asked = model.asking().map(|agent| (agent.task_number, agent.questions.join(" / ")));
             let (number, words) = asked.unwrap_or_default();
             let key = model.keymap.shown(&["answer"]);
-            (format!("? #{number:04} asks: {}  ({key} answers)", clean(&words)), Look::Alert)
+            (format!("? #{number:04} asks ({key} answers): {}", clean(&words)), Look::Alert)
         }
         None => {
             let status = &model.status;
@@ -56,26 +56,33 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(format!(" {words}")).style(style(model, look)), area);
 }
 
-/// Returns an issue in words, with the time at which it began.
+/// Returns an issue in words: what it is, since when, what helps, and then what the agent says of it.
 fn issue_words(model: &Model, issue: &proto::AgentIssue) -> String {
+    let of_issue = |agent: &&proto::AgentStatus| agent.issue.as_ref() == Some(issue) && agent.task_number > 0;
+    let whose = model.status.all.iter().find(of_issue).map(|agent| format!(" #{:04}", agent.task_number));
+    let whose = whose.unwrap_or_default();
     let resumes = format!("({} resumes)", model.keymap.shown(&["resume"]));
-    let words = match issue.issue_type.as_str() {
-        "auth_required" => "⚠ Authentication required — switch to Chat and run /login".to_owned(),
-        "rate_limited" => match issue.reset_at.as_ref().or(issue.cooldown_until.as_ref()) {
-            Some(at) => format!("⚠ Rate limited — resets at {}  {resumes}", clock(at.seconds)),
-            None => format!("⚠ Rate limited: {}  {resumes}", clean(&issue.message)),
-        },
-        _ => format!("⚠ {}", clean(&issue.message)),
+    let since = match issue.detected_at.as_ref().filter(|at| at.seconds > 0) {
+        Some(at) => format!(", since {}", clock(at.seconds)),
+        None => String::new(),
     };
-    match issue.detected_at.as_ref().filter(|at| at.seconds > 0) {
-        Some(at) => format!("{words}  since {}", clock(at.seconds)),
-        None => words,
+    match issue.issue_type.as_str() {
+        "auth_required" => {
+            format!("⚠ Authentication required{whose}{since} — switch to Chat and run /login  {resumes}")
+        }
+        "rate_limited" => match issue.reset_at.as_ref().or(issue.cooldown_until.as_ref()) {
+            Some(at) => format!("⚠ Rate limited{whose} — resets at {}{since}  {resumes}", clock(at.seconds)),
+            None => format!("⚠ Rate limited{whose}{since}  {resumes}: {}", clean(&issue.message)),
+        },
+        _ => format!("⚠{whose} {}{since}", clean(&issue.message)),
     }
 }
 
 /// Returns a time of the person's clock.
 fn clock(seconds: i64) -> String {
-    watchfire_core::model::Timestamp::from_unix_millis(seconds.saturating_mul(1000)).local().to_string()
+    let at = watchfire_core::model::Timestamp::from_unix_millis(seconds.saturating_mul(1000)).local();
+    // The day is known, or said by how long it is.
+    at.get(11..16).unwrap_or(&at).to_owned()
 }
 
 /// Returns the lines of the agent's terminal that are shown: those of its screen, or those above it.
@@ -141,9 +148,9 @@ fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         let title = Line::from(Span::styled(entry(log), style(model, Look::Strong)));
         frame.render_widget(Paragraph::new(title), Rect::new(area.x, area.y, area.width, 1));
         let body = Rect::new(area.x, area.y + 1, area.width, area.height.saturating_sub(1));
-        let lines: Vec<_> =
-            log.content.lines().map(|line| Line::from(clean(&plain::strip(line.as_bytes())))).collect();
-        frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((*at, 0)), body);
+        let rows = log_rows(&log.content, body.width);
+        let shown = rows.into_iter().skip(usize::from(*at)).take(usize::from(body.height)).map(Line::from);
+        frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), body);
         return;
     }
     let Some(list) = &model.logs.list else { return middle(frame, area, "Reading logs...") };
@@ -172,6 +179,11 @@ fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         ]);
         frame.render_widget(Paragraph::new(line).style(look), Rect::new(area.x, row, area.width, 1));
     }
+}
+
+/// Returns the rows of a log in a place of some columns.
+pub(crate) fn log_rows(content: &str, columns: u16) -> Vec<String> {
+    wrapped(&plain::strip(content.as_bytes()), columns)
 }
 
 fn changes(model: &Model, frame: &mut Frame<'_>, area: Rect) {

@@ -104,6 +104,7 @@ pub(crate) fn key_of(name: &str) -> KeyEvent {
         "esc" => KeyCode::Esc,
         "tab" => KeyCode::Tab,
         "backtab" => KeyCode::BackTab,
+        "end" => KeyCode::End,
         "up" => KeyCode::Up,
         "down" => KeyCode::Down,
         "left" => KeyCode::Left,
