@@ -36,7 +36,9 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // It may not run.
+        // Agents outlive a daemon that was killed: the next one takes them over, and ends them.
+        let start = self.0.command(self.0.folder.path(), ["daemon", "start"]).output();
+        drop(start);
         let stop = self.0.command(self.0.folder.path(), ["daemon", "stop", "--agents"]).output();
         drop(stop);
     }
