@@ -3,7 +3,7 @@
 use watchfire_client::daemon_proto as proto;
 
 use crate::message::Command;
-use crate::model::{Connection, Model};
+use crate::model::{Connection, Focus, Model};
 use crate::{agents, update};
 
 /// Returns the reason for which an agent waits for a person, in words of ours: an agent's own may hold anything.
@@ -42,7 +42,9 @@ pub(crate) fn news(model: &mut Model) -> Option<Command> {
         more => format!(", and {more} more"),
     };
     let words = format!("{subject} {reason}{more}");
-    if model.follows {
+    // What a person types must not go to another agent in the midst of it.
+    let is_typing = model.focus == Focus::Right || model.overlay.is_some() || model.filter.1;
+    if model.follows && !is_typing && model.settings.editing.is_none() {
         let waits = |agent: &&proto::AgentStatus| agents::name(agent) == *subject;
         let session = model.status.all.iter().find(waits).map(|agent| agent.session_id.clone());
         session.into_iter().for_each(|session| agents::show(model, &session));

@@ -593,6 +593,10 @@ impl Api {
 /// Returns an error in words, with what to do about it.
 fn words_of(error: Status) -> String {
     let error = ApiError::from(error);
+    if let ("program_missing", Some(program)) = (error.code.as_str(), error.details.get("program")) {
+        let hint = error.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
+        return format!("{program} not found. Configure path in settings.{hint}");
+    }
     let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     format!("{}{hint}", error.message)
 }

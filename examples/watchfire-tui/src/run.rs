@@ -21,6 +21,8 @@ use crate::update::{definition, update};
 
 /// The shortest time between two pictures.
 const FRAME: Duration = Duration::from_millis(16);
+/// The same after a key: its answer waits for no picture of what an agent prints.
+const KEY_FRAME: Duration = Duration::from_millis(4);
 /// The same for what nobody typed, over a line that may be slow: pictures that wait in it would delay the answer to a key.
 const REMOTE_FRAME: Duration = Duration::from_millis(100);
 /// Time between two steps of the spinner.
@@ -99,7 +101,11 @@ pub async fn run(options: Options) -> std::io::Result<()> {
     let mut awaits_echo = false;
     let mut resize: Option<(Instant, Command)> = None;
     let ended = loop {
-        let frame = if options.remote && !is_typed { REMOTE_FRAME } else { FRAME };
+        let frame = match (is_typed, options.remote) {
+            (true, _) => KEY_FRAME,
+            (false, true) => REMOTE_FRAME,
+            (false, false) => FRAME,
+        };
         if is_new && drawn.is_none_or(|drawn| drawn.elapsed() >= frame) {
             if let Err(error) = screen.draw(&model) {
                 break Err(error);
@@ -194,7 +200,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                             model.unsaved = Some(new.clone());
                             followed.carry_out(definition(&model, new));
                         }
-                        Ok(_) => {}
+                        Ok(_) => model.unsaved = None,
                         Err(error) => {
                             let words = format!("the editor cannot be used: {error}");
                             drop(update(&mut model, Message::Failed(words)));

@@ -166,9 +166,14 @@ fn the_agent_that_needs_the_person_is_gone_to() {
     let commands = told(&mut model, &asking);
     assert!(commands.contains(&follow("session-7")), "{commands:?}");
     assert_eq!(model.selected, 7);
-    press(&mut model, &["F"]);
+    // Not while one types into the terminal of another one.
     let _ = told(&mut model, &at_work);
     model.selected = 2;
+    press(&mut model, &["tab"]);
+    let _ = told(&mut model, &asking);
+    assert_eq!(model.selected, 2);
+    press(&mut model, &["tab", "F"]);
+    let _ = told(&mut model, &at_work);
     let _ = told(&mut model, &asking);
     assert_eq!(model.selected, 2);
 }

@@ -127,40 +127,6 @@ fn order_changes_within_a_section() {
 }
 
 #[test]
-fn a_task_is_written_in_a_form() {
-    let mut model = model(100, 30);
-    press(&mut model, &["a", "ctrl+s"]);
-    let Some(Overlay::Task(form)) = &model.overlay else { panic!("the form stays") };
-    assert_eq!(form.problem.as_deref(), Some("a task needs a title"));
-    type_in(&mut model, "New page\nFirst line\nSecond line");
-    update(&mut model, Message::Paste("\npasted".to_owned()));
-    // In a text, tab is a character, and a letter no action.
-    press(&mut model, &["tab", "q", "backtab", "backtab", " "]);
-    let Some(Overlay::Task(form)) = &model.overlay else { panic!("the form stays") };
-    assert!(form.ready);
-    let commands = press(&mut model, &["ctrl+s"]);
-    let [Command::CreateTask(request)] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!((request.title.as_str(), request.status.as_str()), ("New page", "ready"));
-    assert_eq!(request.prompt, "First line\nSecond line\npasted\tq");
-    update(&mut model, Message::Created(1));
-    assert!(model.overlay.is_none());
-
-    // Only what was changed is sent.
-    press(&mut model, &["e"]);
-    assert!(press(&mut model, &["ctrl+s"]).is_empty(), "nothing was changed");
-    press(&mut model, &["enter", "!"]);
-    let commands = press(&mut model, &["ctrl+s"]);
-    let [Command::UpdateTask(request)] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!((request.title.as_deref(), request.task_number), (Some("Setup project structure!"), 1));
-    assert_eq!((&request.prompt, &request.status), (&None, &None));
-    // Escape throws away what was typed; nothing else does.
-    press(&mut model, &["e", "z", "ctrl+h", "tab"]);
-    assert!(matches!(model.overlay, Some(Overlay::Task(_))));
-    press(&mut model, &["esc"]);
-    assert!(model.overlay.is_none());
-}
-
-#[test]
 fn leaving_asks_while_agents_work() {
     let mut idle = model(100, 30);
     assert_eq!(press(&mut idle, &["ctrl+q"]), [Command::Quit]);
@@ -291,93 +257,6 @@ fn text_is_selected_and_copied() {
     assert!(model.selection.is_none());
 }
 
-#[test]
-fn branches_and_the_trash_are_lists() {
-    let mut model = model(100, 30);
-    let branch = |number: i32| proto::Branch {
-        name: format!("watchfire/{number:04}"),
-        task_number: number,
-        ..Default::default()
-    };
-    assert_eq!(press(&mut model, &["b"]), [Command::ListBranches]);
-    assert!(press(&mut model, &["m", "x"]).is_empty(), "nothing is there yet");
-    update(&mut model, Message::Branches(vec![branch(3), branch(6), branch(0)]));
-    assert_eq!(press(&mut model, &["j", "m"]), [Command::MergeBranch(6)]);
-    assert_eq!(press(&mut model, &["x"]), [Command::DeleteBranch { task: 6, discard: false }]);
-    assert!(press(&mut model, &["j", "m", "x", "X"]).is_empty(), "it is no task's");
-    assert_eq!(press(&mut model, &["P"]), [Command::PruneBranches]);
-    assert_eq!(press(&mut model, &["k", "X", "y"]), [Command::DeleteBranch { task: 6, discard: true }]);
-    assert!(model.overlay.is_none());
-
-    assert_eq!(press(&mut model, &["T"]), [Command::ListTrash]);
-    let deleted = proto::Task { deleted_at: "2026-02-03T12:00:00Z".to_owned(), ..task(9, "Old", "draft") };
-    update(&mut model, Message::Trash(vec![task(1, "Kept", "draft"), deleted]));
-    assert_eq!(press(&mut model, &["enter"]), [Command::RestoreTask(9)]);
-    assert_eq!(press(&mut model, &["E", "y"]), [Command::EmptyTrash]);
-}
-
-#[test]
-fn what_waits_is_listed_oldest_first() {
-    let mut model = model(100, 30);
-    assert_eq!(press(&mut model, &["I"]), [Command::GetInbox]);
-    let agent = |number: i32, started: &str, state: &str| proto::AgentStatus {
-        project_id: "p".to_owned(),
-        task_number: number,
-        started_at: started.to_owned(),
-        state: state.to_owned(),
-        ..Default::default()
-    };
-    let asks =
-        proto::AgentStatus { questions: vec!["Which?".to_owned()], ..agent(4, "2026-02-03", "asking") };
-    // Another project has a task of that number too.
-    let other = proto::AgentStatus { project_id: "q".to_owned(), ..agent(7, "2026-02-04", "held") };
-    let (running, held) = (agent(7, "2026-02-01", "running"), agent(2, "2026-02-02", "held"));
-    update(&mut model, Message::Inbox(vec![other, asks, running, held]));
-    let Some(Overlay::List(list)) = &model.overlay else { panic!("a list") };
-    let rows: Vec<_> = list.rows.iter().flatten().map(|row| (row.task, row.project.as_str())).collect();
-    assert_eq!(rows, [(2, ""), (4, ""), (7, "q")]);
-    press(&mut model, &["j", "enter"]);
-    assert_eq!((model.selected, model.overlay.is_none()), (4, true));
-}
-
-/// Every action can be found by its words, and does what its key does.
-#[test]
-fn actions_are_found_by_their_words() {
-    let mut model = model(100, 30);
-    press(&mut model, &[":"]);
-    type_in(&mut model, "start all");
-    assert_eq!(press(&mut model, &["enter"]), [Command::StartAgent { mode: "start-all", tasks: Vec::new() }]);
-    press(&mut model, &[":"]);
-    type_in(&mut model, "nothing like it");
-    assert!(press(&mut model, &["enter"]).is_empty());
-    press(&mut model, &["esc", ":"]);
-    type_in(&mut model, "all about");
-    press(&mut model, &["enter"]);
-    assert!(matches!(model.overlay, Some(Overlay::Info(1, 0))));
-    press(&mut model, &["j", "k", "esc"]);
-    assert!(model.overlay.is_none());
-}
-
-#[test]
-fn a_question_is_answered_in_place() {
-    let mut model = model(100, 30);
-    press(&mut model, &["A"]);
-    assert_eq!(model.flash.as_ref().unwrap().text, "nobody asks");
-    let mut asking = at_work(2, "task");
-    asking.state = "asking".to_owned();
-    asking.questions = vec!["Which port?".to_owned()];
-    let status = proto::AgentStatus { all: vec![asking.clone()], ..asking };
-    update(&mut model, Message::Status(Box::new(status)));
-    press(&mut model, &["A"]);
-    // Letters are text, and nothing is no answer.
-    assert!(press(&mut model, &["enter"]).is_empty());
-    type_in(&mut model, "8080 x");
-    let sent = press(&mut model, &["enter"]);
-    assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
-    update(&mut model, Message::Saved);
-    assert!(model.overlay.is_none());
-}
-
 /// Marked tasks take a key together, in their order.
 #[test]
 fn several_tasks_take_a_key() {
@@ -420,23 +299,6 @@ fn an_undo_is_asked_about() {
     let done = model.selected;
     assert!(press(&mut model, &["U", "n"]).is_empty());
     assert_eq!(press(&mut model, &["U", "y"]), [Command::Undo(done)]);
-}
-
-/// Work that is done goes back with what is wrong with it.
-#[test]
-fn work_is_sent_back_in_place() {
-    let mut model = model(100, 30);
-    press(&mut model, &["B"]);
-    assert_eq!(model.flash.as_ref().unwrap().text, "only work that is done can be sent back");
-    let mut done = model.tasks.clone();
-    done.iter_mut().for_each(|task| task.status = "done".to_owned());
-    update(&mut model, Message::Tasks(done));
-    press(&mut model, &["G", "B"]);
-    let task = model.selected;
-    type_in(&mut model, "use UTC");
-    assert_eq!(press(&mut model, &["enter"]), [Command::SendBack { task, text: "use UTC".to_owned() }]);
-    update(&mut model, Message::Started(None));
-    assert!(model.overlay.is_none());
 }
 
 /// In the agent's terminal everything is the agent's, but what the specification keeps.
@@ -541,27 +403,6 @@ fn support_column(model: &Model, word: &str) -> u16 {
     let row: String = (0..model.size.0).map(|col| buffer[(col, 0)].symbol().to_owned()).collect();
     let at = row.find(word).unwrap();
     u16::try_from(row[..at].chars().count()).unwrap()
-}
-
-#[test]
-fn settings_are_checked_and_saved_at_once() {
-    let mut model = model(100, 30);
-    press(&mut model, &["3", "enter"]);
-    assert!(model.settings.editing.is_some());
-    // Digits and letters are text here.
-    type_in(&mut model, "2q");
-    let commands = press(&mut model, &["enter"]);
-    let [Command::UpdateProject(request)] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!(request.name.as_deref(), Some("my-project2q"));
-    press(&mut model, &["j", "enter"]);
-    type_in(&mut model, "zz");
-    assert!(press(&mut model, &["enter"]).is_empty());
-    assert_eq!(model.flash.as_ref().unwrap().text, "a colour is #rrggbb");
-    press(&mut model, &["esc"]);
-    assert!(model.settings.editing.is_none());
-    let commands = press(&mut model, &["j", "j", " "]);
-    let [Command::UpdateProject(request)] = &commands[..] else { panic!("{commands:?}") };
-    assert_eq!(request.auto_merge, Some(false));
 }
 
 #[test]
@@ -694,36 +535,6 @@ fn chosen_keys_do_what_they_were_chosen_for() {
 }
 
 #[test]
-fn a_task_has_an_agent_and_others_before_it() {
-    let mut model = model(100, 30);
-    press(&mut model, &["a"]);
-    type_in(&mut model, "New\n");
-    press(&mut model, &["backtab"; 5]);
-    type_in(&mut model, "codex\n#0004, 2\nui, needs review\n");
-    let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
-    assert_eq!((request.title.as_str(), request.agent.as_str()), ("New", "codex"));
-    assert_eq!(
-        (&request.depends_on[..], &request.labels[..]),
-        (&[4, 2][..], &["ui".to_owned(), "needs review".to_owned()][..])
-    );
-    update(&mut model, Message::Created(8));
-    // Only what has changed is sent, and what is wrong is said.
-    model.tasks[0].depends_on = vec![4];
-    model.tasks[0].labels = vec!["ui".to_owned()];
-    model.selected = model.tasks[0].task_number;
-    press(&mut model, &["e", "down", "ctrl+down", "ctrl+down", "down"]);
-    type_in(&mut model, " x");
-    assert_eq!(press(&mut model, &["ctrl+s"]), []);
-    let Some(Overlay::Task(form)) = &model.overlay else { panic!("no form") };
-    assert_eq!(form.problem.as_deref(), Some("after: the numbers of tasks"));
-    press(&mut model, &["backspace"]);
-    type_in(&mut model, "2");
-    let [Command::UpdateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no change") };
-    assert_eq!(request.depends_on.as_ref().unwrap().task_numbers, [4, 2]);
-    assert_eq!((&request.labels, &request.agent, &request.title), (&None, &None, &None));
-}
-
-#[test]
 fn the_divider_is_moved_by_keys() {
     let mut model = model(100, 30);
     press(&mut model, &[">", ">"]);
@@ -754,16 +565,6 @@ fn a_task_is_carried_to_another_place() {
 }
 
 #[test]
-fn a_log_is_deleted_after_a_question() {
-    let mut model = model(100, 30);
-    press(&mut model, &["tab", "l"]);
-    let log = proto::Log { log_id: "chat-1".to_owned(), ..Default::default() };
-    update(&mut model, Message::Logs(vec![log]));
-    assert_eq!(press(&mut model, &["x", "n"]), []);
-    assert_eq!(press(&mut model, &["x", "y"]), [Command::DeleteLog("chat-1".to_owned())]);
-}
-
-#[test]
 fn a_key_that_is_let_go_is_told_to_those_who_ask() {
     use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
     let mut model = model(100, 30);
@@ -777,182 +578,6 @@ fn a_key_that_is_let_go_is_told_to_those_who_ask() {
     assert_eq!(update(&mut model, Message::Key(shifted)), [Command::SendInput(b"\x1b[13;2u".to_vec())]);
     show(&mut model, screen(20, 5, ""));
     assert_eq!(update(&mut model, Message::Key(release)), []);
-}
-
-/// `docs/tui.md` lists every action with its key. `WATCHFIRE_BLESS=1` writes the list.
-#[test]
-fn the_page_lists_every_action() {
-    use watchfire_tui::keymap::{ACTIONS, Stroke};
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tui.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let row = |action: &watchfire_tui::keymap::Action| {
-        let key = Stroke::parse(action.key).unwrap();
-        format!("| `{}` | `{key}` | {} |\n", action.name, action.does)
-    };
-    let table =
-        format!("| action | key | effect |\n|---|---|---|\n{}", ACTIONS.iter().map(row).collect::<String>());
-    if std::env::var_os("WATCHFIRE_BLESS").is_some() {
-        let begin = page.find("| action |").or(page.find("ACTIONS\n")).unwrap();
-        let end = begin + page[begin..].find("## ").unwrap();
-        std::fs::write(&path, format!("{}{table}\n{}", &page[..begin], &page[end..])).unwrap();
-        return;
-    }
-    assert!(page.contains(&table), "the page has another list than:\n{table}");
-}
-
-#[test]
-fn what_a_task_cost_and_was_refused_is_shown() {
-    use watchfire_client::work_proto::{Cost, GetCostsResponse, Work};
-    let mut model = model(100, 30);
-    model.selected = 2;
-    assert_eq!(press(&mut model, &["i"]), [Command::GetDetails(2)]);
-    let details = watchfire_tui::model::Details {
-        cost: "$1.20  3k tokens".to_owned(),
-        refused: vec!["reading /etc/shadow".to_owned()],
-    };
-    update(&mut model, Message::Details(2, details));
-    let text = support::text(&model);
-    assert!(text.contains("$1.20  3k tokens") && text.contains("reading /etc/shadow"), "{text}");
-    assert_eq!(press(&mut model, &["esc", "$"]), [Command::GetCosts]);
-    let cost = |of: &str, micros: u64| Cost {
-        of: of.to_owned(),
-        micros,
-        amount: format!("${micros}"),
-        ..Cost::default()
-    };
-    let costs = GetCostsResponse {
-        costs: vec![cost("#0007", 1), cost("#0002", 2)],
-        all: Some(cost("all", 3)),
-        day_budget: Some(5_000_000),
-        today: Some(cost("today", 3)),
-        ..GetCostsResponse::default()
-    };
-    update(&mut model, Message::Costs(Box::new(costs)));
-    let text = support::text(&model);
-    assert!(text.contains("#0002 Implement login flow") && text.contains("of $5.00"), "{text}");
-    press(&mut model, &["down", "down", "down", "enter"]);
-    assert_eq!(model.selected, 7);
-    assert_eq!(press(&mut model, &["H"]), [Command::ListHistory]);
-    let work = Work {
-        task_number: 3,
-        state: "merged".to_owned(),
-        since: "2026-02-03T14:30:00Z".to_owned(),
-        ..Work::default()
-    };
-    update(&mut model, Message::History(vec![work]));
-    assert!(support::text(&model).contains("2026-02-03 14:30  #0003 Create database schema  merged"));
-}
-
-#[test]
-fn the_last_log_of_a_task_is_opened() {
-    let mut model = model(100, 30);
-    model.selected = 2;
-    let log = |id: &str, task_number| proto::Log { log_id: id.to_owned(), task_number, ..Default::default() };
-    assert_eq!(press(&mut model, &["L"]), [Command::ListLogs]);
-    let list = vec![log("a", 7), log("b", 2), log("c", 2)];
-    assert_eq!(update(&mut model, Message::Logs(list.clone())), [Command::GetLog("b".to_owned())]);
-    assert_eq!(update(&mut model, Message::Logs(list.clone())), []);
-    press(&mut model, &["tab"]);
-    model.selected = 1;
-    press(&mut model, &["L"]);
-    assert_eq!(update(&mut model, Message::Logs(list)), []);
-    assert!(support::text(&model).contains("no log yet"));
-}
-
-#[test]
-fn work_that_is_held_is_merged_after_a_question() {
-    use watchfire_tui::model::Accepted;
-    let mut model = model(100, 30);
-    for (held_by, accepted) in [
-        ("protected_paths", Some(Accepted::Protected)),
-        ("unfinished_merge", Some(Accepted::Marks)),
-        ("git_wiring", Some(Accepted::Commands)),
-        ("tool_files", Some(Accepted::Commands)),
-        ("local_edits", None),
-    ] {
-        model.selected = model.tasks[0].task_number;
-        model.tasks[0].held_by = held_by.to_owned();
-        let number = model.selected;
-        match accepted {
-            Some(accepted) => {
-                assert_eq!(press(&mut model, &["m", "n"]), []);
-                assert_eq!(press(&mut model, &["m", "y"]), [Command::MergeTask(number, accepted)]);
-            }
-            // What no word of a person changes is tried again.
-            None => assert_eq!(press(&mut model, &["m"]), [Command::MergeBranch(number)]),
-        }
-    }
-    model.tasks[0].status = "done".to_owned();
-    model.tasks[0].state = "conflict".to_owned();
-    press(&mut model, &["B"]);
-    let [Command::SendBack { text, .. }] = &press(&mut model, &["enter"])[..] else {
-        panic!("nothing is sent")
-    };
-    assert!(text.contains("resolve the conflict"), "{text}");
-}
-
-#[test]
-fn another_project_is_gone_to() {
-    let mut model = model(100, 30);
-    assert_eq!(press(&mut model, &["P"]), [Command::ListProjects]);
-    let project =
-        |id: &str| proto::Project { project_id: id.to_owned(), name: id.to_owned(), ..Default::default() };
-    update(&mut model, Message::Projects(vec![project("p"), project("q")]));
-    assert_eq!(
-        press(&mut model, &["j", "enter"]),
-        [Command::OpenProject { project: "q".to_owned(), task: 0 }]
-    );
-    assert!(model.overlay.is_none());
-    // What waits elsewhere is gone to there.
-    press(&mut model, &["I"]);
-    let mut agent = at_work(3, "task");
-    agent.project_id = "q".to_owned();
-    agent.questions = vec!["Which?".to_owned()];
-    update(&mut model, Message::Inbox(vec![agent]));
-    assert_eq!(press(&mut model, &["enter"]), [Command::OpenProject { project: "q".to_owned(), task: 3 }]);
-}
-
-#[test]
-fn what_is_pasted_keeps_its_lines() {
-    let mut model = model(100, 30);
-    press(&mut model, &["a"]);
-    type_in(&mut model, "Title\n");
-    // As terminals send it.
-    update(&mut model, Message::Paste("one\rtwo\r\nthree".to_owned()));
-    let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
-    assert_eq!(request.prompt, "one\ntwo\nthree");
-}
-
-#[test]
-fn a_form_stays_until_it_is_saved() {
-    let mut model = model(100, 30);
-    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
-    press(&mut model, &["a"]);
-    type_in(&mut model, "Title");
-    // The question about leaving gives it back.
-    press(&mut model, &["ctrl+q", "n"]);
-    let problem = |model: &Model| match &model.overlay {
-        Some(Overlay::Task(form)) => form.problem.clone(),
-        other => panic!("no form: {other:?}"),
-    };
-    assert_eq!(problem(&model), None);
-    assert_eq!(press(&mut model, &["ctrl+s", "ctrl+s"]).len(), 1, "it is sent once");
-    update(&mut model, Message::Failed("depends on a task that does not exist".to_owned()));
-    assert_eq!(problem(&model).as_deref(), Some("depends on a task that does not exist"));
-    assert_eq!(press(&mut model, &["ctrl+s"]).len(), 1);
-    update(&mut model, Message::Created(9));
-    assert!(model.overlay.is_none());
-    // Words to an agent stay as well.
-    model.selected = 3;
-    press(&mut model, &["B"]);
-    type_in(&mut model, "wrong\n");
-    update(&mut model, Message::NotStarted("it is at work".to_owned()));
-    assert!(
-        matches!(model.overlay, Some(Overlay::Words(..))) && support::text(&model).contains("it is at work")
-    );
-    press(&mut model, &["enter"]);
-    update(&mut model, Message::Started(None));
-    assert!(model.overlay.is_none());
 }
 
 #[test]
@@ -997,43 +622,6 @@ fn a_key_that_was_given_away_is_the_agents() {
     type_in(&mut model, "more");
     let [Command::CreateTask(request)] = &press(&mut model, &["ctrl+s"])[..] else { panic!("no task") };
     assert_eq!((request.title.as_str(), request.prompt.as_str()), ("T", "more"));
-}
-
-#[test]
-fn long_texts_are_read_to_their_end() {
-    let mut model = model(80, 24);
-    let words: Vec<_> = (0..600).map(|at| format!("w{at:04}")).collect();
-    model.tasks[0].prompt = words.join(" ");
-    model.project.definition = words.join(" ");
-    press(&mut model, &["i"]);
-    press(&mut model, &["j"; 200]);
-    assert!(support::text(&model).contains("w0599"), "{}", support::text(&model));
-    press(&mut model, &["esc", "2", "end"]);
-    assert!(support::text(&model).contains("w0599"), "{}", support::text(&model));
-}
-
-#[test]
-fn texts_of_others_do_not_move_anything() {
-    let mut model = model(80, 24);
-    let plain = support::text(&model);
-    model.tasks[0].title = "Setup\u{2028}project\u{202e}structure".to_owned();
-    assert_eq!(support::text(&model), plain);
-    model.project.name = "日本語プロジェクト名前".to_owned();
-    let text = support::text(&model);
-    assert!(text.contains("Tasks | Definition | Settings"), "{text}");
-}
-
-#[test]
-fn what_is_typed_is_seen_around_its_cursor() {
-    let mut model = model(80, 24);
-    model.selected = 3;
-    press(&mut model, &["B"]);
-    type_in(&mut model, &format!("begin {} the end", "long ".repeat(20)));
-    let last = |model: &Model| support::text(model).lines().last().unwrap().to_owned();
-    assert!(last(&model).contains("the end▏  Enter send"), "{}", last(&model));
-    let home = crossterm::event::KeyEvent::new(crossterm::event::KeyCode::Home, KeyModifiers::NONE);
-    update(&mut model, Message::Key(home));
-    assert!(last(&model).contains("▏begin long"), "{}", last(&model));
 }
 
 #[test]

@@ -152,7 +152,11 @@ fn learn(model: &mut Model, message: Message) {
         Message::Connected => model.connection = Connection::Connected,
         Message::Disconnected => model.connection = Connection::Lost,
         Message::ShutDown => (model.connection, model.ended_at) = (Connection::ShutDown, model.now),
-        Message::Project(project) => model.project = *project,
+        Message::Project(project) => {
+            let is_saved = |text: &String| text.trim() == project.definition.trim();
+            model.unsaved.take_if(|text| is_saved(text));
+            model.project = *project;
+        }
         Message::Tasks(list) => {
             model.tasks = list;
             let is_there = |number: &i32| model.tasks.iter().any(|task| task.task_number == *number);
@@ -223,7 +227,6 @@ fn learn(model: &mut Model, message: Message) {
 
 /// Closes what waited for its words to be taken in.
 fn saved(model: &mut Model) {
-    model.unsaved = None;
     let is_sent = match &model.overlay {
         Some(Overlay::Task(form)) => form.sent,
         Some(Overlay::Words(..)) => model.sending,
@@ -316,7 +319,9 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
             model.overlay = match model.overlay.take() {
                 Some(Overlay::Help) => None,
                 // Its texts would be lost.
-                Some(kept @ (Overlay::Task(_) | Overlay::Words(..) | Overlay::Find(_))) => Some(kept),
+                Some(
+                    kept @ (Overlay::Task(_) | Overlay::Words(..) | Overlay::Find(_) | Overlay::Confirm(_)),
+                ) => Some(kept),
                 _ => Some(Overlay::Help),
             };
             return Vec::new();
