@@ -378,6 +378,12 @@ impl Api {
         Ok(Message::Started(words))
     }
 
+    async fn logs(&self, daemon: &Daemon) -> Result<Message, Status> {
+        let request =
+            proto::ListLogsRequest { meta: Some(meta()), project_id: self.project.clone(), task_number: 0 };
+        Ok(Message::Logs(daemon.logs().list_logs(request).await?.into_inner().logs))
+    }
+
     async fn costs(&self, daemon: &Daemon) -> Result<work_proto::GetCostsResponse, Status> {
         let request = work_proto::GetCostsRequest { project_id: self.project.clone(), by: "task".to_owned() };
         Ok(daemon.reports().get_costs(request).await?.into_inner())
@@ -526,22 +532,14 @@ impl Api {
                 ))
             }
             Command::Find { text, before } => Some(Message::Found(self.find(daemon, &text, before).await?)),
-            Command::ListLogs => {
-                let request = proto::ListLogsRequest { meta, project_id, task_number: 0 };
-                Some(Message::Logs(daemon.logs().list_logs(request).await?.into_inner().logs))
-            }
+            Command::ListLogs => Some(self.logs(daemon).await?),
             Command::GetLog(log_id) => {
                 let request = proto::LogId { meta, project_id, log_id };
                 Some(Message::Log(Box::new(daemon.logs().get_log(request).await?.into_inner())))
             }
             Command::DeleteLog(log_id) => {
                 daemon.logs().delete_log(proto::LogId { meta, project_id, log_id }).await?;
-                let request = proto::ListLogsRequest {
-                    meta: Some(self::meta()),
-                    project_id: self.project.clone(),
-                    task_number: 0,
-                };
-                Some(Message::Logs(daemon.logs().list_logs(request).await?.into_inner().logs))
+                Some(self.logs(daemon).await?)
             }
             Command::Undo(number) => {
                 let request =

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Where the key of an action counts.
+/// The places where the key of an action counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
     /// Everywhere, in the agent's terminal too.
@@ -42,7 +42,7 @@ pub struct Action {
     pub name: &'static str,
     /// Its key, unless the person has chosen another one.
     pub key: &'static str,
-    /// Where the key counts.
+    /// The places where the key counts.
     pub scope: Scope,
     /// Its effect, in words.
     pub does: &'static str,

@@ -5,6 +5,7 @@ use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{Cost, GetCostsResponse, Work};
 use watchfire_core::model::Dollars;
 
+use crate::alerts;
 use crate::keymap::{self, ACTIONS, Action, Scope};
 use crate::message::Command;
 use crate::model::{Confirm, Model, Overlay};
@@ -20,7 +21,7 @@ pub enum Kind {
     Inbox,
     /// All projects.
     Projects,
-    /// What tasks cost.
+    /// The costs of tasks.
     Costs,
     /// Work that has ended.
     History,
@@ -76,9 +77,9 @@ pub(crate) enum Chosen {
 /// Opens a list, and returns the call that fills it.
 pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
     let rows = (kind == Kind::Palette).then(|| {
-        // Those of the terminal need it, and are keys of it alone.
-        let actions =
-            ACTIONS.iter().filter(|action| action.scope != Scope::Terminal && action.name != "actions");
+        // Other agents are reached by keys of the list, which are there too.
+        let is_here = |action: &&Action| action.name != "actions" && !action.name.ends_with("-terminal");
+        let actions = ACTIONS.iter().filter(is_here);
         let row = |action: &Action| Row {
             text: action.does.to_owned(),
             key: model.keymap.shown(&[action.name]),
@@ -150,12 +151,7 @@ pub(crate) fn of_projects(projects: &[proto::Project], here: &str) -> (Kind, Vec
 pub(crate) fn of_agents(agents: &[proto::AgentStatus], project: &str) -> (Kind, Vec<Row>) {
     let has_issue =
         |agent: &proto::AgentStatus| agent.issue.as_ref().is_some_and(|issue| !issue.issue_type.is_empty());
-    let waits = |agent: &&proto::AgentStatus| {
-        !agent.questions.is_empty()
-            || has_issue(agent)
-            || ["held", "incomplete"].contains(&agent.state.as_str())
-    };
-    let mut waiting: Vec<_> = agents.iter().filter(waits).collect();
+    let mut waiting: Vec<_> = agents.iter().filter(|agent| alerts::reason(agent).is_some()).collect();
     waiting.sort_by(|a, b| a.started_at.cmp(&b.started_at));
     let row = |agent: &&proto::AgentStatus| {
         let what = match (agent.questions.as_slice(), &agent.issue) {
@@ -175,7 +171,7 @@ fn title(tasks: &[proto::Task], number: i32) -> &str {
     tasks.iter().find(|task| task.task_number == number).map_or("", |task| &task.title)
 }
 
-/// Returns what tasks cost, the dearest first, and the sums.
+/// Returns the sums, then the costs of tasks, the dearest first.
 pub(crate) fn of_costs(costs: &GetCostsResponse, tasks: &[proto::Task]) -> (Kind, Vec<Row>) {
     let limit = |bound: Option<u64>| {
         bound.map_or_else(String::new, |bound| format!(" of {}", Dollars::from_micros(bound)))

@@ -68,11 +68,11 @@ pub enum Message {
     Branches(Vec<proto::Branch>),
     /// The tasks in the trash.
     Trash(Vec<proto::Task>),
-    /// What tasks cost.
+    /// The costs of tasks.
     Costs(Box<GetCostsResponse>),
     /// Work that has ended, newest first.
     History(Vec<Work>),
-    /// What else is known of a task.
+    /// Details of a task that its file does not have.
     Details(i32, Details),
     /// All agents, of all projects.
     Inbox(Vec<proto::AgentStatus>),

@@ -226,7 +226,7 @@ pub struct Diff {
     pub beside: bool,
 }
 
-/// What is known of a task beside its file.
+/// Details of a task that its file does not have.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
     /// What it cost, in words.
@@ -287,7 +287,7 @@ pub struct Model {
     pub logs: Logs,
     /// What the selected task changes.
     pub diff: Diff,
-    /// What is known of a task that was asked about.
+    /// The last task whose details were asked for, and they.
     pub details: (i32, Details),
     /// First line of the definition that is shown.
     pub definition_at: u16,

@@ -164,7 +164,6 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                     awaits_echo = true;
                     followed.carry_out(command);
                 }
-                // A terminal without a clipboard ignores it.
                 Command::OpenProject { project, task } => {
                     // Nothing of the other one must arrive here.
                     followed = Following::begin(project, &options.connect, false);
@@ -180,6 +179,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                     };
                     resize = None;
                 }
+                // A terminal without a clipboard ignores it.
                 Command::Copy(selected) => screen.copy(&model, selected)?,
                 Command::Alert(words) if options.bell => Screen::alert(&words)?,
                 Command::Alert(_) => {}

@@ -217,3 +217,12 @@ fn another_project_is_gone_to() {
     update(&mut model, Message::Inbox(vec![agent]));
     assert_eq!(press(&mut model, &["enter"]), [Command::OpenProject { project: "q".to_owned(), task: 3 }]);
 }
+
+#[test]
+fn actions_of_the_terminal_are_found_too() {
+    let mut model = model(100, 30);
+    press(&mut model, &[":"]);
+    type_in(&mut model, "whole screen");
+    press(&mut model, &["enter"]);
+    assert!(model.zoomed);
+}

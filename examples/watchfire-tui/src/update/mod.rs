@@ -34,6 +34,8 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
     if model.flash.as_ref().is_some_and(|flash| flash.until <= model.now) {
         model.flash = None;
     }
+    // Only these can begin or end an episode; keys and screens come far more often.
+    let is_news = matches!(message, Message::Status(_) | Message::Tasks(_) | Message::Connected);
     let mut commands = match message {
         // What is not seen is not done.
         Message::Key(event) if Areas::is_too_small(model.size) => quits(model, &event),
@@ -54,7 +56,9 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
             Vec::new()
         }
     };
-    commands.extend(alerts::news(model));
+    if is_news {
+        commands.extend(alerts::news(model));
+    }
     commands.extend(follow(model));
     commands.extend(agents::watch(model));
     commands.extend(diff(model));
@@ -62,7 +66,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
     commands
 }
 
-/// Asks for the terminal that the person has chosen, else for that of the selected task's agent, else for the newest.
+/// Asks for one agent's terminal: the chosen one, or that of the selected task, or the newest.
 fn follow(model: &mut Model) -> Option<Command> {
     let is_picked = |agent: &&proto::AgentStatus| {
         model.picked.as_ref().is_some_and(|(task, it)| *task == model.selected && *it == agent.session_id)
@@ -275,6 +279,10 @@ fn quits(model: &Model, event: &KeyEvent) -> Vec<Command> {
 
 /// Takes in a key as the rest of the program knows it, whatever the person has chosen.
 fn translated(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    if model.connection == Connection::ShutDown {
+        // Who is typing has not read it yet.
+        return if model.now < model.ended_at + READ { Vec::new() } else { vec![Command::Quit] };
+    }
     let is_typing = model.overlay.is_some() || model.filter.1 || model.settings.editing.is_some();
     let mut scopes = vec![Scope::Everywhere];
     match (model.focus, model.right, model.left) {
@@ -307,10 +315,6 @@ fn released(model: &Model, event: &KeyEvent) -> Vec<Command> {
 }
 
 fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
-    if model.connection == Connection::ShutDown {
-        // Who is typing has not read it yet.
-        return if model.now < model.ended_at + READ { Vec::new() } else { vec![Command::Quit] };
-    }
     let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
     let is_typing = model.filter.1 || model.settings.editing.is_some();
     match event.code {
