@@ -214,6 +214,10 @@ pub struct Logs {
 pub struct Diff {
     /// The task, or 0.
     pub task: i32,
+    /// The task has changed since: it is asked for anew, and meanwhile this stays.
+    pub is_old: bool,
+    /// Time at which it was asked for.
+    pub asked_at: u64,
     /// Its lines. `None` while they are on their way.
     pub lines: Option<Vec<DiffLine>>,
     /// They as rows.

@@ -189,6 +189,20 @@ fn the_diff_is_of_the_selected_task() {
     press(&mut model, &["v", "g"]);
     assert_eq!(model.diff.rows.len(), 121);
     assert_eq!(press(&mut model, &["r"]), [Command::GetDiff(4)]);
+    // A diff of work that goes on: what is read stays until the new one is there.
+    update(&mut model, Message::Diff(4, file("a")));
+    let mut tasks = model.tasks.clone();
+    tasks.iter_mut().filter(|task| task.task_number == 4).for_each(|task| task.state = "merged".to_owned());
+    assert_eq!(update(&mut model, Message::Tasks(tasks.clone())), [Command::GetDiff(4)]);
+    assert!(model.diff.lines.is_some());
+    assert!(update(&mut model, Message::Tasks(tasks)).is_empty(), "nothing has changed");
+    let works = proto::AgentStatus { all: vec![at_work(4, "task")], ..at_work(4, "task") };
+    let asked = update(&mut model, Message::Status(Box::new(works.clone())));
+    assert!(!asked.contains(&Command::GetDiff(4)), "just asked for");
+    let later = model.now + 3_000;
+    update(&mut model, Message::Tick(later));
+    let asked = update(&mut model, Message::Status(Box::new(works)));
+    assert!(asked.contains(&Command::GetDiff(4)), "{asked:?}");
     press(&mut model, &["h"]);
     assert_eq!(model.right, RightTab::Logs);
 }

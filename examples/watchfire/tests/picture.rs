@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::{Winsize, tcsetwinsize};
 use support::on_terminal::OnTerminal;
-use support::{World, until};
+use support::{PATIENCE, World};
 use watchfire_core::terminal::{Size, Snapshot, Terminal as _};
 use watchfire_term::Emulator;
 use watchfire_term::asciicast::{Header, Recorder};
@@ -106,11 +106,16 @@ struct Story {
 impl Story {
     #[track_caller]
     fn wait(&self, words: &str) {
-        until(words, || {
+        let screen = || {
             let mut terminal = Emulator::new(Size::new(SIZE.0, SIZE.1));
             terminal.process(self.shown.painted().as_bytes());
-            terminal.snapshot().text().contains(words)
-        });
+            terminal.snapshot().text()
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while !screen().contains(words) {
+            assert!(Instant::now() < deadline, "in vain: {words}; the screen:\n{}", screen());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn keys(&mut self, keys: &str) {

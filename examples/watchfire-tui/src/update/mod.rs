@@ -25,6 +25,8 @@ const FLASH: u64 = 3_000;
 
 /// Time for which keys do not end the program after the daemon has ended.
 const READ: u64 = 1_000;
+/// Milliseconds after which the diff of work that goes on is asked for anew.
+const LIVE: u64 = 2_000;
 
 /// Takes in a message, and returns the commands that follow from it.
 pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
@@ -83,10 +85,15 @@ fn follow(model: &mut Model) -> Option<Command> {
 
 /// Asks for the selected task's diff while its tab is open.
 fn diff(model: &mut Model) -> Option<Command> {
-    if model.right != RightTab::Diff || model.selected == 0 || model.diff.task == model.selected {
+    if model.right != RightTab::Diff || model.selected == 0 {
         return None;
     }
-    model.diff = Diff { task: model.selected, beside: model.diff.beside, ..Diff::default() };
+    if model.diff.task != model.selected {
+        model.diff = Diff { task: model.selected, beside: model.diff.beside, ..Diff::default() };
+    } else if !std::mem::take(&mut model.diff.is_old) {
+        return None;
+    }
+    model.diff.asked_at = model.now;
     Some(Command::GetDiff(model.selected))
 }
 
@@ -162,6 +169,10 @@ fn learn(model: &mut Model, message: Message) {
             model.project = *project;
         }
         Message::Tasks(list) => {
+            let shown = |tasks: &[proto::Task]| {
+                tasks.iter().find(|task| task.task_number == model.diff.task).cloned()
+            };
+            model.diff.is_old |= shown(&model.tasks) != shown(&list);
             model.tasks = list;
             let is_there = |number: &i32| model.tasks.iter().any(|task| task.task_number == *number);
             model.marked.retain(is_there);
@@ -173,12 +184,17 @@ fn learn(model: &mut Model, message: Message) {
             }
             tasks::keep_selected(model);
         }
-        Message::Status(status) => model.status = *status,
+        Message::Status(status) => {
+            model.status = *status;
+            let is_at_work = model.agent_of(model.diff.task).is_some();
+            model.diff.is_old |= is_at_work && model.now >= model.diff.asked_at + LIVE;
+        }
         Message::ScreenEnded(crashed) => (model.terminal.ended, model.terminal.crashed) = (true, crashed),
         Message::Scrollback(from, lines) => model.terminal.lines = (from, lines),
         Message::Diff(task, lines) if task == model.diff.task => {
             model.diff.inks = Vec::new();
             model.diff.rows = rows(&lines, model.diff.beside);
+            model.diff.at = model.diff.at.min(model.diff.rows.len().saturating_sub(1));
             model.diff.lines = Some(lines);
         }
         Message::Inked(task, inks) if task == model.diff.task => model.diff.inks = inks,
