@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tonic::{Code, Status};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::{ApiError, Daemon, environment, talk_proto, work_proto};
-use watchfire_core::terminal::{Line, Size, Terminal as _};
+use watchfire_core::terminal::{Line, Size, Snapshot, Terminal as _};
 use watchfire_term::{Emulator, plain, wire};
 
 use crate::message::{Command, Message};
@@ -209,27 +210,35 @@ impl Api {
 
     /// Follows one of them until it ends.
     async fn tile(&self, daemon: &Daemon, session: String) {
-        let request = proto::SubscribeScreenRequest {
-            meta: Some(meta()),
-            project_id: self.project.clone(),
-            session_id: session.clone(),
-            format: proto::ScreenFormat::Changes.into(),
+        let tell = |message| match message {
+            Message::Screen { session, snapshot } => {
+                self.tell(Message::Tile { session, snapshot });
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Break(()),
         };
-        let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
-        let (mut screens, mut before) = (screens.into_inner(), None);
-        while let Ok(Some(buffer)) = screens.message().await {
-            let now = match &before {
-                Some(before) => wire::decode_change(before, &buffer.cells),
-                None => wire::decode(&buffer.cells),
-            };
-            let (None, Ok(now)) = (buffer.end, now) else { return };
-            self.tell(Message::Tile { session: session.clone(), snapshot: Arc::new(now.clone()) });
-            before = Some(now);
-        }
+        self.subscribe(daemon, session, tell).await;
     }
 
-    /// Follows screens until the stream ends.
-    async fn screen(&self, daemon: &Daemon, session_id: String) {
+    /// Follows the screen that is shown until the stream ends.
+    async fn screen(&self, daemon: &Daemon, session: String) {
+        let tell = |message| {
+            if let Message::Screen { session, .. } = &message {
+                self.shown.send_replace(session.clone());
+            }
+            self.tell(message);
+            ControlFlow::Continue(())
+        };
+        self.subscribe(daemon, session, tell).await;
+    }
+
+    /// Passes on the screens of a session, or of the newest ones, until the stream ends or nobody wants more.
+    async fn subscribe(
+        &self,
+        daemon: &Daemon,
+        session_id: String,
+        mut tell: impl FnMut(Message) -> ControlFlow<()>,
+    ) {
         let request = proto::SubscribeScreenRequest {
             meta: Some(meta()),
             project_id: self.project.clone(),
@@ -237,27 +246,27 @@ impl Api {
             format: proto::ScreenFormat::Changes.into(),
         };
         let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
-        let (mut screens, mut before) = (screens.into_inner(), None);
+        let (mut screens, mut before) = (screens.into_inner(), None::<Arc<Snapshot>>);
         while let Ok(Some(buffer)) = screens.message().await {
-            if let Some(end) = &buffer.end {
+            let message = if let Some(end) = &buffer.end {
                 // The next session begins with a whole screen.
                 before = None;
-                let crashed = end.outcome == "failed" && end.exit_code != 0;
-                self.tell(Message::ScreenEnded(crashed));
-                continue;
-            }
-            let next = match &before {
-                None => wire::decode(&buffer.cells),
-                Some(before) => wire::decode_change(before, &buffer.cells),
-            };
-            match next {
-                Ok(next) => {
-                    let snapshot = Arc::new(next.clone());
-                    before = Some(next);
-                    self.shown.send_replace(buffer.session_id.clone());
-                    self.tell(Message::Screen { session: buffer.session_id, snapshot });
+                Message::ScreenEnded(end.outcome == "failed" && end.exit_code != 0)
+            } else {
+                let next = match &before {
+                    None => wire::decode(&buffer.cells),
+                    Some(before) => wire::decode_change(before, &buffer.cells),
+                };
+                match next.map(Arc::new) {
+                    Ok(snapshot) => {
+                        before = Some(Arc::clone(&snapshot));
+                        Message::Screen { session: buffer.session_id, snapshot }
+                    }
+                    Err(error) => Message::Failed(error.report()),
                 }
-                Err(error) => self.tell(Message::Failed(error.report())),
+            };
+            if tell(message).is_break() {
+                return;
             }
         }
     }

@@ -106,6 +106,11 @@ fn named(name: &str) -> Option<&'static Action> {
     ACTIONS.iter().find(|action| action.name == name)
 }
 
+/// Returns true if this is the key that the rest of the program knows for an action.
+pub(crate) fn is(event: &KeyEvent, name: &str) -> bool {
+    known(name).is_some_and(|key| Stroke::of(&key) == Stroke::of(event))
+}
+
 /// Returns the key that the rest of the program knows for an action, whatever the person has chosen.
 pub(crate) fn known(name: &str) -> Option<KeyEvent> {
     Some(Stroke::parse(named(name)?.key)?.event())

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, EventStream, MouseEventKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -88,6 +89,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         .into_iter()
         .map(signal)
         .collect::<std::io::Result<Vec<_>>>()?;
+    let mut stops = signal(SignalKind::from_raw(Signal::TSTP.as_raw()))?;
     let mut model = Model::new(crossterm::terminal::size()?);
     // Before anything else reads the terminal: an answer that comes to somebody else is a key.
     let asked = Asked::terminal(options.dark);
@@ -121,6 +123,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 false => std::task::Poll::Pending,
             }
         });
+        let mut is_stopped = false;
         let message = tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) => of_event(event),
@@ -137,10 +140,19 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 }
                 continue;
             }
+            _ = stops.recv() => {
+                is_stopped = true;
+                None
+            }
             () = signalled => break Ok(()),
             () = &mut gone => break Ok(()),
             () = failed() => break Err(std::io::Error::other("a part of the program failed")),
         };
+        if is_stopped {
+            let (taken, stopped) = lend((screen, events), asked, &mut model, stop()).await?;
+            ((screen, events), is_new) = (taken, true);
+            stopped?;
+        }
         let Some(message) = message else { continue };
         // Words are shown for a time that counts from now.
         model.now = millis(began);
@@ -185,16 +197,10 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 Command::Alert(_) => {}
                 Command::Resize { .. } => resize = Some((Instant::now() + SETTLE, command)),
                 Command::Edit(text) => {
-                    // The editor reads the keys, and has the terminal as it was.
-                    drop(events);
-                    drop(screen);
-                    let edited = edit(&text).await;
-                    screen = Screen::take(asked.spells)?;
-                    events = EventStream::new();
-                    // What was meant for the editor, or happened to the terminal meanwhile.
+                    let (taken, edited) = lend((screen, events), asked, &mut model, edit(&text)).await?;
+                    (screen, events) = taken;
+                    // One that was meant for the editor.
                     ends[INTERRUPT] = signal(SignalKind::interrupt())?;
-                    let (cols, rows) = crossterm::terminal::size()?;
-                    drop(update(&mut model, Message::Resize(cols, rows)));
                     match edited {
                         Ok(new) if new != model.project.definition => {
                             model.unsaved = Some(new.clone());
@@ -247,6 +253,30 @@ impl Drop for Following {
     fn drop(&mut self) {
         self.working.iter().for_each(JoinHandle::abort);
     }
+}
+
+/// Lets somebody else read the keys and have the terminal as it was.
+async fn lend<T>(
+    taken: (Screen, EventStream),
+    asked: Asked,
+    model: &mut Model,
+    somebody: impl Future<Output = T>,
+) -> std::io::Result<((Screen, EventStream), T)> {
+    drop(taken);
+    let done = somebody.await;
+    let taken = (Screen::take(asked.spells)?, EventStream::new());
+    let (cols, rows) = crossterm::terminal::size()?;
+    drop(update(model, Message::Resize(cols, rows)));
+    Ok((taken, done))
+}
+
+/// Stops the program, as the signal would have done, until a shell lets it go on.
+async fn stop() -> std::io::Result<()> {
+    let mut goes_on = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+    kill_process(getpid(), Signal::STOP)?;
+    // The kernel may stop another thread first: this one would take the terminal again meanwhile.
+    goes_on.recv().await;
+    Ok(())
 }
 
 /// Waits until nobody has the other end of the terminal any more. The reader of keys does not tell: it reads nothing, for ever.

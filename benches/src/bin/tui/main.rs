@@ -1,10 +1,10 @@
-//! The terminal interface: the time from a key to the screen, and its rest, beside tmux, gitui and tig.
+//! The terminal interface: the time from a key to the screen, and its rest, beside tmux, lazygit, gitui and tig.
 //!
 //! `cargo run --release -p watchfire-benches --bin tui [-- --json]`
 //!
 //! All run on a terminal of 120 by 40 that our emulator plays, and a key counts until the picture shows its effect:
 //!
-//! - with nothing at work: ours with 5,000 tasks, gitui and tig with 5,000 commits (the selection moves), tmux with `cat` (the key is seen);
+//! - with nothing at work: ours with 5,000 tasks, lazygit, gitui and tig with 5,000 commits (the selection moves), tmux with `cat` (the key is seen);
 //! - with 20 programs that print at full speed: ours beside tmux with as many windows;
 //! - over a line of 50 KB a second and 200 ms there and back, while what is on the screen prints at full speed;
 //! - at rest: CPU and bytes.
@@ -64,14 +64,21 @@ fn quiet(report: &mut Report) -> Done {
     add(report, section, "ours, 5,000 tasks", press(&mut ours, MOVE, KEYS)?);
     let repository = world.commits(5_000)?;
     let mut others = Vec::new();
-    for (name, argv) in [("gitui", &["gitui"][..]), ("tig", &["tig"])] {
+    for (name, argv) in [("lazygit", &["lazygit"][..]), ("gitui", &["gitui"]), ("tig", &["tig"])] {
         let Some(mut program) = Program::start(argv, &repository, Line::Near) else {
             report.skip(name, "not installed");
             continue;
         };
-        // gitui begins at its status; 2 is its log.
-        if name == "gitui" {
-            program.send("2");
+        // They begin at their status; these are their logs. lazygit may greet first.
+        match name {
+            "gitui" => program.send("2"),
+            "lazygit" => {
+                program.settle();
+                program.send("\x1b");
+                program.settle();
+                program.send("4");
+            }
+            _ => {}
         }
         program.settle();
         add(report, section, &format!("{name}, 5,000 commits"), press(&mut program, MOVE, KEYS)?);

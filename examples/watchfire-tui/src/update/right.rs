@@ -9,7 +9,7 @@ use crate::diff::{Row, rows};
 use crate::forms::Line;
 use crate::message::Command;
 use crate::model::{Confirm, Model, Overlay, RightTab};
-use crate::{agents, encode};
+use crate::{agents, encode, keymap};
 
 pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     let is_held = event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
@@ -25,16 +25,13 @@ pub(super) fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 /// All keys are the agent's, but those that the whole program keeps, and those that scroll where there is something to scroll to.
 fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     // Where there is one alone, they are its keys.
-    let by = match event.code {
-        KeyCode::Char('n') => 1,
-        KeyCode::Char('p') => -1,
-        _ => 0,
-    };
-    if by != 0 && event.modifiers.contains(KeyModifiers::ALT) && agents::running(model).nth(1).is_some() {
+    let by = isize::from(keymap::is(&event, "next-terminal"))
+        - isize::from(keymap::is(&event, "previous-terminal"));
+    if by != 0 && agents::running(model).nth(1).is_some() {
         agents::turn(model, by);
         return Vec::new();
     }
-    if event.code == KeyCode::Char('z') && event.modifiers.contains(KeyModifiers::ALT) {
+    if keymap::is(&event, "zoom") {
         model.zoomed = !model.zoomed;
         return Vec::new();
     }
@@ -49,7 +46,7 @@ fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
         KeyCode::PageDown if model.terminal.back > 0 => {
             return scroll(model, -i64::try_from(page).unwrap_or(1));
         }
-        KeyCode::Char('/') if event.modifiers.contains(KeyModifiers::ALT) && scrolls => {
+        _ if scrolls && keymap::is(&event, "find") => {
             model.overlay = Some(Overlay::Find(Box::new(Line::new(""))));
             return Vec::new();
         }
@@ -70,7 +67,7 @@ pub(super) fn to_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 }
 
 fn without_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
-    if event.code == KeyCode::Char('/') && event.modifiers.contains(KeyModifiers::ALT) {
+    if keymap::is(&event, "find") {
         model.overlay = Some(Overlay::Find(Box::new(Line::new(""))));
         return Vec::new();
     }

@@ -57,7 +57,8 @@ const KEYS: [(&str, &[Keys]); 5] = [
                 &["tiles", "previous-agent", "next-agent", "follow"],
                 "all; one by one; follow who needs you",
             ),
-            ("PgUp", &["find", "zoom", "next-terminal"], "scroll back; find; zoom; next agent"),
+            ("PgUp", &["find", "zoom"], "scroll back; find; whole screen"),
+            ("", &["previous-terminal", "next-terminal"], "one by one, while one types"),
         ],
     ),
     (
@@ -276,5 +277,21 @@ fn area(model: &Model, text: &TextArea<'static>, has_keys: bool, frame: &mut Fra
     frame.render_widget(text, at);
     if has_keys {
         frame.buffer_mut().set_style(at, style(model, Look::Selected));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KEYS;
+    use crate::keymap::ACTIONS;
+
+    #[test]
+    fn the_help_has_every_action_once() {
+        let shown = KEYS.iter().flat_map(|(_, rows)| *rows).flat_map(|(_, actions, _)| *actions);
+        let (mut shown, mut all): (Vec<_>, Vec<_>) =
+            (shown.copied().collect(), ACTIONS.iter().map(|action| action.name).collect());
+        shown.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(shown, all);
     }
 }
