@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use crate::cores;
 use crate::streams::fixtures;
 
-/// A case: what is fed at which size, and the rows that it must end in.
+/// A case: the size of the screen, the input, and the expected rows.
 struct Case {
     size: (usize, usize),
     input: Vec<u8>,
     rows: Vec<String>,
 }
 
-/// How many cases of each suite pass.
+/// Returns the number of passed cases of each suite for each emulator.
 pub fn table(names: &[&'static str]) -> Vec<Value> {
     let terminal = fixtures().join("terminal");
     let suites = [("alacritty-ref", alacritty as fn(&Path) -> Option<Case>), ("xterm-js", xterm_js)];
@@ -38,7 +38,7 @@ pub fn table(names: &[&'static str]) -> Vec<Value> {
     rows
 }
 
-/// `None` if the emulator does not tell its rows.
+/// Returns true if the emulator ends in the expected rows, or `None` if its rows cannot be read.
 fn passes(name: &str, case: &Case) -> Option<bool> {
     let run = || {
         let mut core = cores::sized(name, case.size.0, case.size.1);

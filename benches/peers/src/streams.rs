@@ -51,8 +51,8 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
     streams
 }
 
-/// The payloads of vtebench under its names, if `$WATCHFIRE_VTEBENCH` is a checkout of it. They are not part of this
-/// repository.
+/// Returns the payloads of vtebench under its names, if `$WATCHFIRE_VTEBENCH` is a checkout of vtebench. They are not
+/// part of this repository.
 fn vtebench() -> Vec<(String, Vec<u8>)> {
     let Some(root) = std::env::var_os("WATCHFIRE_VTEBENCH") else {
         eprintln!("SKIPPED: no $WATCHFIRE_VTEBENCH");

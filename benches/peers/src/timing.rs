@@ -13,7 +13,7 @@ use crate::streams;
 const CHUNK: usize = 16 << 10;
 /// From here on all recorded agents show what they have to say.
 const PAINTING: usize = 96 << 10;
-/// How often each comes to its snapshots.
+/// Number of turns that each emulator gets for its snapshots.
 const TURNS: usize = 10;
 
 #[derive(Default)]
@@ -111,7 +111,8 @@ pub fn resize(names: &[&'static str], options: &Options) -> Vec<Value> {
     kinds.iter().zip(tables).map(|(kind, table)| json!({ "name": kind, "ms": table })).collect()
 }
 
-/// What paints a screen anew: the start of a stream, up to the end of a frame, for within one some show what was before.
+/// Returns the start of a stream that repaints a screen, cut at the end of a frame: within one, some emulators still
+/// show the old screen.
 fn painting(bytes: &[u8]) -> &[u8] {
     const FRAME_END: &[u8] = b"\x1b[?2026l";
     let start = &bytes[..bytes.len().min(PAINTING)];
@@ -119,7 +120,7 @@ fn painting(bytes: &[u8]) -> &[u8] {
     end.map_or(start, |end| &start[..end + FRAME_END.len()])
 }
 
-/// Microseconds for the text and the ANSI of screens, after all of them was painted, or one cell.
+/// Measures the microseconds for the text and the ANSI of a screen, after painting all cells or only one.
 pub fn snapshot(names: &[&'static str], options: &Options) -> Vec<Value> {
     let rounds = if options.quick { 50 } else { 500 };
     let mut rows = Vec::new();

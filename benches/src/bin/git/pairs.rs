@@ -1,4 +1,4 @@
-//! Two who do the same, one after the other.
+//! Times two programs that do the same work, one after the other.
 
 use std::time::Instant;
 
@@ -6,24 +6,25 @@ use watchfire_benches::{Report, millis};
 
 use crate::repository::Done;
 
-/// Times of ours and of git's.
+/// Times of our implementation and of git.
 #[derive(Default)]
 pub(crate) struct Pair {
     ours: Vec<Time>,
     theirs: Vec<Time>,
 }
 
-/// How long something took.
+/// Wall time and CPU time of one measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Time {
     /// In milliseconds.
     pub(crate) wall: f64,
-    /// Of this process and of those that have ended, in milliseconds; the kernel counts the latter in tens.
+    /// CPU of this process, and of its children that have ended, in milliseconds. The kernel counts the children's in
+    /// steps of ten.
     cpu: (f64, f64),
 }
 
 impl Pair {
-    /// Times both; who goes first changes from time to time.
+    /// Times both. They take turns at going first, so that the order favours neither.
     pub(crate) async fn time(
         &mut self,
         ours: impl AsyncFnOnce() -> Done,
@@ -42,7 +43,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Tells of both.
+    /// Adds both to the report: wall times, then CPU.
     pub(crate) fn tell(&self, report: &mut Report, section: &str, ours: &str, theirs: &'static str) {
         let cpu = |times: &[Time], of: fn(&Time) -> f64| vec![times.iter().map(of).sum::<f64>()];
         let their_cpu = cpu(&self.theirs, |time| time.cpu.1);
@@ -52,7 +53,7 @@ impl Pair {
         report.compare(section, "  CPU", "ms", ours, "its CPU", &their_cpu);
     }
 
-    /// Tells of a third one that was timed each time too.
+    /// Adds the times of another way of doing it, measured in the same rounds, compared with git's.
     pub(crate) fn compare(
         &self,
         report: &mut Report,
@@ -69,7 +70,7 @@ impl Pair {
     }
 }
 
-/// How long it takes.
+/// Runs `what` and returns the time that it took.
 pub(crate) async fn time(what: impl AsyncFnOnce() -> Done) -> Done<Time> {
     let (start, before) = (Instant::now(), cpu());
     what().await?;
@@ -77,7 +78,7 @@ pub(crate) async fn time(what: impl AsyncFnOnce() -> Done) -> Done<Time> {
     Ok(Time { wall, cpu: (after.0 - before.0, after.1 - before.1) })
 }
 
-/// The CPU that this process, and its children that have ended, have used so far.
+/// Returns the CPU used so far by this process, and by its children that have ended.
 fn cpu() -> (f64, f64) {
     let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -87,7 +88,7 @@ fn cpu() -> (f64, f64) {
     (own, ticks * 1e3 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The most memory that we, and that any git, had at a time so far.
+/// Reports the peak memory of this process so far.
 pub(crate) fn memory(section: &str, report: &mut Report) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());

@@ -12,10 +12,10 @@ use watchfire_git::{GitOptions, GitWorkspace};
 
 pub(crate) type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// How many files a change is.
+/// Number of files that one change touches.
 const CHANGED: usize = 10;
 
-/// A repository whose `main` nobody has checked out.
+/// A repository whose `main` is checked out nowhere.
 pub(crate) struct Repository {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) root: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// In the folder `place`.
+    /// Creates one with `files` files in the folder `place`.
     pub(crate) fn new(place: &Path, files: usize) -> Done<Self> {
         fs::create_dir_all(place)?;
         let folder = tempfile::tempdir_in(place)?;
@@ -49,7 +49,7 @@ impl Repository {
         Ok(Self { folder, root, files, workspace, git })
     }
 
-    /// How often each pair is measured.
+    /// Number of times that each pair is measured.
     pub(crate) fn rounds(&self) -> usize {
         match self.files {
             0..1_000 => 15,
@@ -66,7 +66,7 @@ impl Repository {
         Ok(self.git.refname_to_id(name)?)
     }
 
-    /// The `round`th change of this `kind`: which files, and what is in them. Kinds change different files.
+    /// Returns the `round`th change of this `kind`, as names and contents. Different kinds change different files.
     pub(crate) fn change(&self, kind: usize, round: usize) -> Vec<(String, String)> {
         let step = self.files / CHANGED;
         (0..CHANGED).map(|n| (name(n * step + kind), format!("change {round} of kind {kind}\n"))).collect()
@@ -85,7 +85,7 @@ impl Repository {
         self.commit_in(&self.git, onto, kind, round)
     }
 
-    /// The same in another repository, which has the objects of this one.
+    /// Like [`Self::commit`], in another repository that has the objects of this one.
     pub(crate) fn commit_in(
         &self,
         git: &git2::Repository,
@@ -141,12 +141,12 @@ pub(crate) fn key(n: usize) -> Done<WorkspaceKey> {
     Ok(TaskNumber::try_from(u32::try_from(n)?)?.into())
 }
 
-/// Runs git in a folder. What it prints.
+/// Runs git in a folder and returns its output.
 pub(crate) fn git(folder: &Path, args: &[&str]) -> Done<String> {
     git_with(folder, args, &[])
 }
 
-/// The same, with these variables.
+/// Like [`git`], with more environment variables.
 pub(crate) fn git_with(folder: &Path, args: &[&str], env: &[(&str, &Path)]) -> Done<String> {
     let output = Command::new("git")
         .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "core.hooksPath=/dev/null"])

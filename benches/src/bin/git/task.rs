@@ -96,13 +96,13 @@ pub(crate) async fn measure(at: &Repository, section: &str, report: &mut Report)
     Ok(())
 }
 
-/// As a sandboxed agent has it: on private copies.
+/// Opens a worktree on private copies, as a sandboxed agent gets it.
 async fn open_one(at: &Repository, key: WorkspaceKey) -> Done {
     let request = OpenRequest::new(key, Attempt(1)).with_isolated(true);
     Ok(at.workspace.open(&request).await.map(drop)?)
 }
 
-/// What was opened is what was asked for.
+/// Checks that a worktree has the content of this change and is clean.
 fn check(at: &Repository, folder: &Path, kind: usize, round: usize) -> Done {
     for (name, content) in at.change(kind, round) {
         if fs::read_to_string(folder.join(&name))? != content {

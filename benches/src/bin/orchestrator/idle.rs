@@ -14,7 +14,7 @@ use crate::world::World;
 use watchfire_benches::Report;
 use watchfire_benches::proc::{children, cpu, pss};
 
-/// How long CPU is watched.
+/// Time over which CPU use is measured.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Pause after the starts, before anything is measured.

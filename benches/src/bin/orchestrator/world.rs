@@ -16,7 +16,7 @@ use watchfire_git::{GitOptions, GitWorkspace};
 /// The branch that work goes to: not checked out anywhere.
 pub(crate) const TARGET: &str = "integration";
 
-/// What an idle agent runs: one byte, then nothing. A program of its own, so that it shares no memory with ours.
+/// Script of an idle agent: prints one byte, then sleeps. It is another program, so it shares no memory with ours.
 pub(crate) const IDLE: &str = "printf x; exec sleep 1000000";
 
 /// The agent: our own program in the role `bench-agent` for a task, a shell for a chat and for a task that idles.

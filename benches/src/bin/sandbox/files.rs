@@ -1,4 +1,4 @@
-//! Work with many files, outside and inside, by the time that processors spent on it: what a busy machine does beside it
+//! Work with many files, outside and inside a sandbox, measured in processor time, so that other load on the machine
 //! does not count.
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -17,11 +17,11 @@ const SECTION: &str = "work with files, processor time, measured inside";
 
 watchfire_core::register_helper_role!(ROLE, work);
 
-/// How many files are made.
+/// Number of files to make.
 const MADE: usize = 2_000;
 
-/// Works in the current folder and prints how many milliseconds each part took, and all of them: what it costs to start
-/// is not counted.
+/// Works in the current folder and prints the milliseconds of each part, then their sum. Starting the process is not
+/// counted.
 fn work(_: RoleArgs) -> i32 {
     let timed = |work: fn() -> std::io::Result<()>| {
         let start = spent()?;
@@ -43,7 +43,7 @@ fn work(_: RoleArgs) -> i32 {
     }
 }
 
-/// What this process and those it waited for have spent, in milliseconds.
+/// Returns the processor time used by this process and the children it waited for, in milliseconds.
 fn spent() -> std::io::Result<f64> {
     let mut micros = 0;
     for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
@@ -93,7 +93,7 @@ fn read() -> std::io::Result<()> {
     Ok(())
 }
 
-/// It finds nothing, and says so with 1.
+/// Finds nothing, so `grep` exits with 1.
 fn search() -> std::io::Result<()> {
     run("grep", &["-r", "not in there", "src"], 1)
 }

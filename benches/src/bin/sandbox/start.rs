@@ -15,7 +15,7 @@ use crate::world::{World, run, run_confined};
 /// Runs the program, and calls what it is given when the first byte has come.
 type Start<'a> = dyn FnMut(&mut dyn FnMut()) -> Result<()> + 'a;
 
-/// One way to start the same program, and what was measured.
+/// One way to start the same program, with its times: to the first byte, and in total.
 struct Way<'a> {
     name: &'static str,
     start: Box<Start<'a>>,

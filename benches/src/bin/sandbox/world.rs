@@ -35,7 +35,7 @@ const FOLDERS: &[&str] = &[
 /// Files with secrets.
 const FILES: &[&str] = &[".netrc", ".npmrc", ".git-credentials", ".bash_history", ".cargo/credentials.toml"];
 
-/// How many files the project has.
+/// Number of files in the project.
 const SOURCES: usize = 2_000;
 
 pub(crate) struct World {
@@ -90,7 +90,7 @@ impl World {
         fs::write(self.project.join(".env"), "TOKEN=secret\n")
     }
 
-    /// What an agent of task 1 may do.
+    /// Returns the policy for an agent of task 1.
     pub(crate) fn policy(&self, network: Network) -> Result<SandboxPolicy> {
         let mut inputs = PolicyInputs::new();
         inputs.home = Some(self.home.clone());

@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-/// Runs all ready tasks, or one of them.
+/// Runs all ready tasks, or only `task`.
 pub(crate) async fn run(project: &ProjectHandle, task: Option<usize>, sandbox: SandboxChoice) -> Result<Run> {
     let request = match task {
         Some(number) => RunRequest::task(number.to_string().parse()?),

@@ -36,7 +36,7 @@ static IN_USE: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX
 
 const PARTS: [&str; 6] = ["quiet", "sandboxed", "scrollback", "opened", "rewritten", "merged"];
 
-/// How much is measured.
+/// Sizes of the measurements.
 struct Sizes {
     sessions: usize,
     seconds: usize,

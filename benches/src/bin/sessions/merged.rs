@@ -1,4 +1,4 @@
-//! Whether memory grows with the tasks that were done.
+//! Measures how memory grows with the number of finished tasks.
 
 use std::time::Instant;
 
@@ -11,10 +11,10 @@ use crate::api::{World, run};
 use crate::table::Table;
 use crate::{IN_USE, Sizes};
 
-/// How many are asked for at once.
+/// Number of tasks requested at a time.
 const BATCH: usize = 20;
 
-/// What this process holds.
+/// Memory and descriptors of this process at one moment.
 struct Now {
     /// KiB.
     in_use: f64,

@@ -14,9 +14,9 @@ use crate::api::World;
 use crate::reads::Reads;
 use crate::table::Table;
 
-/// How often each way of reading is measured.
+/// Number of times that each way of reading is measured.
 const ROUNDS: usize = 5;
-/// How long the orchestrator may be busy with rewritten files.
+/// Maximum time that the orchestrator gets for rewritten files.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A prompt as long as short ones are.

@@ -43,7 +43,7 @@ impl Line {
 pub(crate) enum Effect {
     /// Anywhere, looks included.
     Anywhere,
-    /// The row of our mark of what is selected.
+    /// The row of our selection mark.
     Pointer,
     /// Text of the first columns, without the last row.
     Left(usize),

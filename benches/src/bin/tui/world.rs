@@ -20,7 +20,7 @@ pub(crate) type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 const DAEMON: &str = "be-the-daemon";
 const INTERFACE: &str = "be-the-interface";
 
-/// What is printed: as long as lines of compilers are.
+/// A line of output, about as long as a compiler's.
 const PRINTED: &str =
     "line of output, as long as those of compilers are: watchfire-core/src/terminal/screen.rs:56";
 
@@ -188,7 +188,7 @@ impl Drop for World {
     }
 }
 
-/// A server of tmux, and a client of it.
+/// A tmux server with one client.
 pub(crate) struct Tmux {
     socket: String,
     pub(crate) program: Program,
