@@ -111,7 +111,7 @@ pub enum Part {
 }
 
 impl Diff {
-    /// Returns all of it in lines, for people. Paths and lines are the agent's and may hold control characters.
+    /// Returns the whole difference as lines to show. Paths and lines are the agent's and may hold control characters.
     #[must_use]
     pub fn lines(&self) -> Vec<(Part, String)> {
         let mut lines = Vec::new();

@@ -39,7 +39,7 @@ impl<T> During<T> for Result<T, git2::Error> {
     }
 }
 
-/// Returns the error of the system for those of libgit2 that mean that this machine has run out of something.
+/// Returns the system error behind an error of libgit2 if this machine has run out of descriptors or memory.
 fn errno_of(error: &git2::Error) -> Option<std::io::Error> {
     use rustix::io::Errno;
     let known = [
@@ -51,7 +51,8 @@ fn errno_of(error: &git2::Error) -> Option<std::io::Error> {
     found.map(|(_, errno)| errno.into())
 }
 
-/// An error of libgit2 with the error of the system that it names. Callers tell trouble of the machine by the latter.
+/// An error of libgit2 whose source is the system error that it names. Callers use the source to recognise a machine
+/// that has run out of something.
 #[derive(Debug)]
 struct Exhausted {
     errno: std::io::Error,

@@ -48,8 +48,8 @@ pub(super) struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
-    /// Moves one reference as the guest did. If it must not move, keeps the guest's commits elsewhere and tells the
-    /// person.
+    /// Moves one reference as the guest did. If it must not move, keeps the guest's commits elsewhere and adds the
+    /// reason to the report for the person.
     pub(super) fn carry(
         &self,
         moved: &Moved,

@@ -17,7 +17,7 @@ use crate::private::copies as private;
 use crate::repository::left;
 use crate::repository::project::Project;
 
-/// Prefix of the folder of a guest, among those of tasks.
+/// Prefix of a guest's folder, which lies among the folders of tasks.
 const PREFIX: &str = "guest-";
 
 /// File with the references and the HEAD that both sides have in common.
@@ -70,7 +70,7 @@ impl Guest {
         made.map(|()| guest)
     }
 
-    /// Fills this folder, which becomes that of `guest`.
+    /// Fills this folder. It is renamed to the folder of `guest` once it is whole.
     fn fill(&self, project: &Project, guest: &Self) -> Result<()> {
         let real = &project.git;
         for folder in [

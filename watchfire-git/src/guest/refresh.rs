@@ -71,8 +71,8 @@ fn wanted(base: &State, ours: &State, theirs: &State) -> State {
     wanted
 }
 
-/// Writes the references of `wanted` into the copies, all of them packed, and removes loose ones that differ. Returns
-/// false if the guest's git is at work.
+/// Writes the references of `wanted` into the copies, all packed, and removes loose ones that differ. Returns false if
+/// the guest's git is at work.
 fn put_references(guest: &Guest, wanted: &State, theirs: &State) -> Result<bool> {
     let top = guest.top();
     let Some(_lock) = Lock::take(&top, &[], "packed-refs")? else { return Ok(false) };

@@ -132,8 +132,8 @@ fn is_ours(name: &str) -> bool {
     name.starts_with("refs/watchfire/") && !name.starts_with("refs/watchfire/left/chat/")
 }
 
-/// Returns how the repository `top` looks from outside. Whatever git does to HEAD, index, references and stash makes
-/// it differ: git replaces files, and that changes the time of their folder.
+/// Returns a fingerprint of the repository `top`, made of file metadata. Every change by git to HEAD, index, references
+/// or stash changes it: git replaces files, and that changes the time of their folder.
 pub(crate) fn look(top: &Path) -> Result<Vec<u8>> {
     let mut seen = String::new();
     let mut note = |path: &Path| {

@@ -78,7 +78,8 @@ impl Transfer {
         })
     }
 
-    /// Every object passes here, so that no history that an agent made keeps an import busy for ever.
+    /// Fails once the check has taken too long. Called for every object, so that an agent's history cannot keep an import
+    /// busy without end.
     pub(crate) fn check_time(&self) -> Result<()> {
         match Instant::now() > self.until {
             true => Err(Error::new(ErrorKind::Timeout, "the objects of the agent take too long to check")),

@@ -225,7 +225,7 @@ pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> 
     if is_there { reach::contains(&repo, at, commit) } else { Ok(false) }
 }
 
-/// What a publication brought into its target.
+/// The parts of a publication that the record of its task keeps.
 struct Merged<'a> {
     target: &'a str,
     commit: &'a Commit,

@@ -68,7 +68,8 @@ pub(crate) fn lock(admin: &Path) -> Result<Option<Vec<u8>>> {
     files::read_plain(&admin.join("locked"), SMALL)
 }
 
-/// Returns the reason of a person's `git worktree lock`, in words, if there is one. What is locked by a person never goes.
+/// Returns the reason of a person's `git worktree lock`, in words, if there is one. A worktree that a person has locked
+/// is never removed.
 pub(crate) fn lock_of_person(admin: &Path) -> Result<Option<String>> {
     let Some(reason) = lock(admin)?.filter(|lock| lock != LOCKED) else { return Ok(None) };
     // Ours, of which a kill left a part. A person's lock may be empty, but its worktree is whole.

@@ -152,7 +152,7 @@ impl<'a> Attributes<'a> {
         Ok(names.map(|name| known.get(name.as_bytes()).and_then(|value| (*value).clone())))
     }
 
-    /// Adds what a rule gives, except for what is known already.
+    /// Adds the attributes of a rule, except for those already known.
     fn give<'b>(&'b self, gives: &'b Gives, known: &mut BTreeMap<&'b [u8], &'b Option<Value>>) {
         for (name, value) in gives.iter().rev() {
             if known.contains_key(name.as_slice()) {
