@@ -19,7 +19,7 @@ use serde::Deserialize;
 /// The exit code when nothing was started.
 const REFUSED: i32 = 126;
 
-/// What is allowed. Everything else is not there.
+/// The access of the program. Paths that are not listed do not exist for it.
 #[derive(Deserialize)]
 struct Config {
     /// Each with all below it.

@@ -13,8 +13,9 @@ use crate::linux::sandbox::private_tmp;
 /// Attempts to create a folder that no other process takes for an abandoned one.
 const TRIES: usize = 8;
 
-/// Removed with all its content when it is dropped, but for what is [`Left`]. A lock beside it says that it is in use, so that the next command
-/// removes what a killed process left.
+/// The folder for the writes of one command. It is removed on drop, except for new entries of caches, which [`Left`]
+/// takes. A lock beside the folder shows that it is in use, so the next command can remove the folders of killed
+/// processes.
 #[derive(Debug)]
 pub(super) struct Area {
     path: PathBuf,
@@ -75,7 +76,8 @@ impl Drop for Area {
     }
 }
 
-/// Removes layers in which nothing was written: most of them, and several times as fast as by looking into each.
+/// Removes the layers in which nothing was written. Most layers are empty, and a bare `rmdir` is several times as fast
+/// as looking into each.
 fn remove_unused(area: &Path) {
     for layer in fs::read_dir(area).into_iter().flatten().flatten() {
         for folder in ["upper", "work/work", "work", ""] {

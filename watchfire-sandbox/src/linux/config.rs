@@ -86,7 +86,7 @@ pub(super) struct Place {
     /// The file or folder to show there, if it is not the one at `path`.
     #[serde(default)]
     pub(super) source: Option<RawPath>,
-    /// For a layer: a folder whose content shows below that of the real one.
+    /// For a layer: a folder whose content shows below the content of the real folder.
     #[serde(default)]
     pub(super) beneath: Option<RawPath>,
     pub(super) view: View,

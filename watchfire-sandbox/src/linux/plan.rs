@@ -1,4 +1,4 @@
-//! From a policy to what the helper shall do, and what to say about it.
+//! Turns a policy into the configuration of the helper, and into the facts for the report.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan for `policy` with what works here. The program of `command` is never hidden by a private `/tmp`. What was
-    /// kept in caches shows as `seen`.
+    /// Makes a plan for `policy` with the means that work on this machine. A private `/tmp` never hides the program of
+    /// `command`. Kept entries of caches show as in `seen`.
     pub(super) fn new(
         policy: &SandboxPolicy,
         trial: &Trial,

@@ -9,7 +9,7 @@ use watchfire_core::files::remove_tree;
 
 use crate::linux::kept::merge::ENTRY;
 
-/// Maximum depth of folders. Whatever is deeper goes.
+/// Maximum depth of folders. Deeper ones are removed.
 const DEPTH: usize = 64;
 
 /// Leaves of `folder`, which shows at `place`, only files and folders of ours, and links that stay inside. No mark of an

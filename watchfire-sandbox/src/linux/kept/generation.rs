@@ -46,7 +46,7 @@ impl Generation {
         }
     }
 
-    /// Shows it in the caches, below what is really there.
+    /// Shows this generation in the caches, below their real content.
     pub(in crate::linux) fn show(&self, mounts: &mut Mounts) {
         for path in &self.places {
             let own = mirrored(&files_of(&self.folder), path);

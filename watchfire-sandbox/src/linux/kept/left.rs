@@ -1,4 +1,4 @@
-//! What a command has left in its layers, on its way into a generation.
+//! Moves what a command added to caches from its layers into a generation.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,13 +15,13 @@ use crate::linux::kept::clean::clean;
 use crate::linux::kept::generation::{Generation, files_of, lock_of, mirrored, numbered};
 use crate::linux::kept::merge::{link_tree, merge, size};
 
-/// Maximum time that the end of a command waits for other ends. What is not merged then is merged by the next start.
+/// Maximum time that the merge after a command waits for another merge. After it, the next start merges instead.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Begins the names of folders that wait to be merged.
 const WAITING: &str = "left";
 
-/// Where the layers of a command have what they add to caches.
+/// The folders in a command's layers that hold its additions to caches.
 #[derive(Debug)]
 pub(in crate::linux) struct Left {
     kept: Kept,
@@ -54,8 +54,8 @@ impl Left {
         }
     }
 
-    /// Takes what is in the layers, once the command has ended. It is merged in the background: that may take as long as
-    /// unpacking it did, and nobody waits for it but a next start.
+    /// Takes the additions out of the layers, once the command has ended. They are merged in the background, because that
+    /// may take as long as unpacking them did; only the next start waits for it.
     pub(in crate::linux) fn take_from(&mut self, layers: &Path) {
         self.seen = None;
         match self.moved_from(layers) {
@@ -145,7 +145,7 @@ fn look(folder: &Path) -> (Vec<PathBuf>, bool) {
     (waiting.collect(), numbered(folder).len() > 1)
 }
 
-/// Makes what is in the folder `left` a part of the newest generation.
+/// Merges the content of the folder `left` into the newest generation.
 fn enter(kept: &Kept, left: &Path) -> io::Result<()> {
     let mut parts = Vec::new();
     let mut added = 0;
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::linux::config::{Place, RawPath};
 
-    /// A cache, the folder for what is kept, and layers of commands over them.
+    /// A cache, the folder of its generations, and layers of commands over both.
     struct World {
         temp: tempfile::TempDir,
         kept: Kept,
@@ -245,7 +245,7 @@ mod tests {
             Generation::newest(&self.kept).unwrap()
         }
 
-        /// What a command finds in the cache beside what is really there.
+        /// Reads the file `name` that `generation` shows in the cache, if there is one.
         fn finds(&self, generation: &Generation, name: &str) -> Option<String> {
             let path = RawPath::from(self.cache());
             let place = Place { path, source: None, beneath: None, view: View::Layer };

@@ -57,7 +57,7 @@ pub(in crate::linux) struct Node {
 /// Folders without which no program runs.
 const NEEDED: &[&str] = &["/usr", "/bin", "/lib", "/lib64", "/etc", "/proc", "/dev"];
 
-/// Where [`NEEDED`] is. Looked at once: there are hundreds of rules.
+/// The folders of [`NEEDED`] with their real paths, resolved once because there are hundreds of rules to compare.
 struct System(Vec<(&'static str, PathBuf)>);
 
 impl System {
