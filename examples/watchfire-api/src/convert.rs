@@ -254,7 +254,7 @@ fn from_value(value: &ProtoValue) -> Value {
 mod tests {
     use super::*;
 
-    /// What the library writes as JSON comes out of the messages again.
+    /// Checks that JSON of the library survives the way into messages and back.
     #[test]
     fn an_answer_keeps_its_shape() {
         let cursor = |n: u32| format!("57244fa9:0000000000000001:{n:016x}");

@@ -28,7 +28,7 @@ pub struct DaemonFile {
     pub started_at: Timestamp,
     /// Its release.
     pub program_version: String,
-    /// What a request on the port has to carry: `authorization: Bearer TOKEN`.
+    /// Token that every request on the port must carry, as `authorization: Bearer TOKEN`.
     pub token: String,
 }
 

@@ -55,7 +55,7 @@ pub struct ApiError {
     pub message: String,
     /// Facts by name.
     pub details: BTreeMap<String, String>,
-    /// What to do about it.
+    /// Advice on how to solve the problem.
     pub hint: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl ApiError {
         Self { code: code.into(), message: message.into(), details: BTreeMap::new(), hint: None }
     }
 
-    /// Sets what to do about it.
+    /// Sets the hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

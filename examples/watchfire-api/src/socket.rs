@@ -51,7 +51,7 @@ fn listen_as(home: &Path, name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Returns the sockets of a home, also those that nobody listens on any more.
+/// Returns the sockets of a home, including the ones on which no program listens any more.
 ///
 /// # Errors
 /// Those of the disk.
@@ -76,8 +76,8 @@ pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short).await
 }
 
-/// Returns a short path of a file: the kernel bounds that of a socket to about 100 bytes, and a home may lie deep. It is
-/// valid for as long as the folder is kept.
+/// Returns a short path to the socket `name`: the kernel limits paths of sockets to about 100 bytes, and a home may lie
+/// deep. The path is valid as long as the returned folder stays open.
 fn short(folder: &Path, name: &str) -> io::Result<(PathBuf, fs::File)> {
     use std::os::fd::AsRawFd as _;
     let open = fs::File::open(folder)?;

@@ -42,7 +42,7 @@ pub struct SendOptions {
     pub timeout: Option<Duration>,
 }
 
-/// What a target means, among all sessions with the indexes of their servers.
+/// The sessions that a target means, and all sessions, each with the index of its server.
 struct Meant {
     listed: Vec<(usize, proto::Session)>,
     sessions: Vec<Candidate>,
@@ -138,7 +138,7 @@ impl Client {
         Ok(listed.into_iter().map(|(_, it)| it).filter(is_meant).collect())
     }
 
-    /// Asks for what is known of one session, at once or when a condition comes true.
+    /// Watches one session, and returns at once or when a condition comes true.
     ///
     /// # Errors
     /// `not_found` or `ambiguous_target`; errors of `observe::Log::watch`.

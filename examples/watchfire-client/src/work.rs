@@ -34,7 +34,7 @@ pub enum Followed {
     Record(Box<Record>),
     /// Changes that are no longer available: the numbers of the first and the last, or 0. Follow again for the state.
     Missed(u64, u64),
-    /// What each agent does, by the id of its session.
+    /// The activity of each agent, by the id of its session.
     Activity(HashMap<String, String>),
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn running(model: &Model) -> impl Iterator<Item = &proto::AgentStatus
     model.status.all.iter().filter(|agent| agent.is_running && !agent.session_id.is_empty())
 }
 
-/// Returns the short name of an agent: that of its task, or of what it does.
+/// Returns the short name of an agent: the number of its task, or else its mode.
 pub(crate) fn name(agent: &proto::AgentStatus) -> String {
     match (agent.task_number, agent.mode.as_str()) {
         (0, "chat") => "Chat".to_owned(),

@@ -24,7 +24,7 @@ pub(crate) fn reason(agent: &proto::AgentStatus) -> Option<&'static str> {
     }
 }
 
-/// Compares what needs the person with what was told, and tells of the rest.
+/// Compares the agents and tasks that need the person with the last announcement, and returns an alert for new ones.
 pub(crate) fn news(model: &mut Model) -> Option<Command> {
     if model.connection != Connection::Connected {
         return None;

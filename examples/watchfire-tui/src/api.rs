@@ -208,7 +208,7 @@ impl Api {
         }
     }
 
-    /// Follows one of them until it ends.
+    /// Follows the screen of `session` until it ends.
     async fn tile(&self, daemon: &Daemon, session: String) {
         let tell = |message| match message {
             Message::Screen { session, snapshot } => {
@@ -402,7 +402,7 @@ impl Api {
         Ok(Message::Branches(daemon.branches().list_branches(self.id()).await?.into_inner().branches))
     }
 
-    /// Makes the call of a command, and returns the message of its answer. Changes are told by the events.
+    /// Makes the call of a command and returns its answer as a message. Changes arrive separately, as events.
     async fn answer(&self, daemon: &Daemon, command: Command) -> Result<Option<Message>, Status> {
         let (meta, project_id) = (Some(meta()), self.project.clone());
         let task = |task_number| proto::TaskId {

@@ -96,7 +96,7 @@ fn starts(hunk: &str) -> (u32, u32) {
     (number('-').unwrap_or(0), number('+').unwrap_or(0))
 }
 
-/// Returns the parts of two lines in which they differ, in bytes: what is between the beginning and the end that they share.
+/// Returns the byte ranges in which two lines differ, between the beginning and the end that they share.
 #[must_use]
 pub fn changed(old: &str, new: &str) -> (Range<usize>, Range<usize>) {
     let shared = old.char_indices().zip(new.chars()).find(|((_, a), b)| a != b);

@@ -7,7 +7,7 @@ use watchfire_core::terminal::{Modes, Snapshot};
 use watchfire_term::input::{Button, Key, KeyCode, KeyKind, Modifiers, Mouse, MouseKind};
 use watchfire_term::{Emulator, diff};
 
-/// Returns a terminal in the modes of a screen, which knows how to spell what is typed in them.
+/// Returns an emulator in the modes of a screen, which encodes keys and mouse events for these modes.
 fn terminal(screen: &Snapshot) -> Emulator {
     // Of the same size, because a click lies within it.
     let mut terminal = Emulator::new(screen.size);

@@ -84,7 +84,7 @@ pub struct TaskForm {
     pub prompt: TextArea<'static>,
     /// The acceptance criteria.
     pub criteria: TextArea<'static>,
-    /// The agent, by name. Empty: that of the project.
+    /// Name of the agent. Empty: the project's agent.
     pub agent: Line,
     /// Numbers of the tasks that come before it.
     pub after: Line,
@@ -102,7 +102,7 @@ pub struct TaskForm {
     before: Option<Values>,
 }
 
-/// What a form says.
+/// The values of a form.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Values {
     title: String,
@@ -185,7 +185,7 @@ impl TaskForm {
         }
     }
 
-    /// Returns what the form says, or what is wrong with it.
+    /// Returns the values of the form, or the reason why it cannot be saved.
     fn values(&self) -> Result<Values, &'static str> {
         let (title, after) = (self.title.text(), self.after.text());
         if title.trim().is_empty() {

@@ -111,12 +111,12 @@ pub(crate) fn is(event: &KeyEvent, name: &str) -> bool {
     known(name).is_some_and(|key| Stroke::of(&key) == Stroke::of(event))
 }
 
-/// Returns the key that the rest of the program knows for an action, whatever the person has chosen.
+/// Returns the default key of an action. The rest of the program knows only this key, even if the person chose another.
 pub(crate) fn known(name: &str) -> Option<KeyEvent> {
     Some(Stroke::parse(named(name)?.key)?.event())
 }
 
-/// A key with what is held: how it is written in settings, and how it is shown.
+/// A key with its modifiers, as written in settings and shown on the screen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stroke(KeyCode, KeyModifiers);
 
@@ -269,7 +269,7 @@ impl Keymap {
         keys.collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the key that the rest of the program knows for what was pressed.
+    /// Translates a pressed key into the default key of its action, which the rest of the program knows.
     pub(crate) fn translate(&self, event: KeyEvent, scopes: &[Scope]) -> Pressed {
         // The usual case: nothing was chosen.
         if self.0.is_empty() {

@@ -43,7 +43,7 @@ pub enum Message {
         /// The screen.
         snapshot: Arc<Snapshot>,
     },
-    /// The session whose screen is shown has ended; true if nobody wanted it to.
+    /// The session whose screen is shown has ended; true if it crashed.
     ScreenEnded(bool),
     /// The screen of one of the sessions that are watched.
     Tile {
@@ -60,7 +60,7 @@ pub enum Message {
     Logs(Vec<proto::Log>),
     /// One log, with its content.
     Log(Box<proto::Log>),
-    /// What a task changes.
+    /// The diff of a task.
     Diff(i32, Vec<DiffLine>),
     /// The colours of a task's diff, which come after it.
     Inked(i32, Inks),
@@ -142,7 +142,7 @@ pub enum Command {
     SendBack {
         /// The task.
         task: i32,
-        /// What is wrong or missing.
+        /// The person's words for the agent about the work.
         text: String,
     },
     /// `GetScrollback`.
@@ -172,7 +172,7 @@ pub enum Command {
     },
     /// `PruneBranches`.
     PruneBranches,
-    /// `ListTasks` with what is in the trash.
+    /// `ListTasks`, including the trash.
     ListTrash,
     /// `EmptyTrash`.
     EmptyTrash,

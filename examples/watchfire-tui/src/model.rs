@@ -54,7 +54,7 @@ pub enum LeftTab {
 }
 
 impl LeftTab {
-    /// All of them, from the left.
+    /// All tabs, from the left.
     pub const ALL: [Self; 3] = [Self::Tasks, Self::Definition, Self::Settings];
 
     /// Returns its title.
@@ -76,12 +76,12 @@ pub enum RightTab {
     Chat,
     /// Logs of sessions.
     Logs,
-    /// What the selected task changes.
+    /// The diff of the selected task.
     Diff,
 }
 
 impl RightTab {
-    /// All of them, from the left.
+    /// All tabs, from the left.
     pub const ALL: [Self; 3] = [Self::Chat, Self::Logs, Self::Diff];
 
     /// Returns its title.
@@ -123,7 +123,7 @@ pub enum Overlay {
     Info(i32, u16),
 }
 
-/// What a person may accept of work that is held.
+/// A reason to hold work that the person may accept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Accepted {
     /// Conflict marks in its files.
@@ -135,7 +135,7 @@ pub enum Accepted {
 }
 
 impl Accepted {
-    /// Returns what there is to accept where this holds a merge, by its code.
+    /// Returns the reason with the code `held_by`, or `None` for one that cannot be accepted.
     #[must_use]
     pub fn of(held_by: &str) -> Option<Self> {
         match held_by {
@@ -214,7 +214,7 @@ pub struct Logs {
 pub struct Diff {
     /// The task, or 0.
     pub task: i32,
-    /// The task has changed since: it is asked for anew, and meanwhile this stays.
+    /// True if the diff may be out of date: it is requested again, and the old lines stay until the answer.
     pub is_old: bool,
     /// Time at which it was asked for.
     pub asked_at: u64,
@@ -233,9 +233,9 @@ pub struct Diff {
 /// Details of a task that its file does not have.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
-    /// What it cost, in words.
+    /// The cost of its sessions, in words.
     pub cost: String,
-    /// What the sandbox refused its last session.
+    /// Accesses that the sandbox refused to its last session.
     pub refused: Vec<String>,
 }
 
@@ -273,7 +273,7 @@ pub struct Model {
     pub filter: (String, bool),
     /// The overlay, if there is one.
     pub overlay: Option<Overlay>,
-    /// What the question about leaving lies over.
+    /// The overlay under the question about leaving.
     pub behind: Option<Box<Overlay>>,
     /// True while words that were typed in the status bar are on their way.
     pub sending: bool,
@@ -289,7 +289,7 @@ pub struct Model {
     pub not_started: Option<String>,
     /// Logs of sessions.
     pub logs: Logs,
-    /// What the selected task changes.
+    /// The diff of the selected task.
     pub diff: Diff,
     /// The last task whose details were asked for, and they.
     pub details: (i32, Details),
@@ -325,7 +325,7 @@ pub struct Model {
     pub watched: Vec<String>,
     /// True if the agent that begins to need the person is shown by itself.
     pub follows: bool,
-    /// What needs the person, as it was told last. `None` before the first time.
+    /// The agents and tasks that needed the person at the last comparison. `None` before the first.
     pub told: Option<BTreeSet<(String, &'static str)>>,
     /// The task that the mouse carries to another place.
     pub carried: Option<i32>,
@@ -367,7 +367,7 @@ impl Model {
         self.status.issue.as_ref().filter(|issue| !issue.issue_type.is_empty())
     }
 
-    /// Returns an agent that waits for an answer, that of the selected task first.
+    /// Returns an agent that waits for an answer, preferably the selected task's.
     #[must_use]
     pub fn asking(&self) -> Option<&proto::AgentStatus> {
         let asks = |agent: &&proto::AgentStatus| !agent.questions.is_empty() && agent.task_number > 0;

@@ -24,7 +24,8 @@ use crate::update::{definition, update};
 const FRAME: Duration = Duration::from_millis(16);
 /// The same after a key: its answer waits for no picture of what an agent prints.
 const KEY_FRAME: Duration = Duration::from_millis(4);
-/// The same for what nobody typed, over a line that may be slow: pictures that wait in it would delay the answer to a key.
+/// The same for changes without a key, over a line that may be slow: pictures that wait in it would delay the answer
+/// to a key.
 const REMOTE_FRAME: Duration = Duration::from_millis(100);
 /// Time between two steps of the spinner.
 const TICK: Duration = Duration::from_millis(250);
@@ -279,13 +280,14 @@ async fn stop() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits until nobody has the other end of the terminal any more. The reader of keys does not tell: it reads nothing, for ever.
+/// Waits until the other end of the terminal is closed. The reader of keys does not report this: it goes on, and reads
+/// nothing.
 async fn gone() {
     let terminal = std::io::stdin();
     loop {
         tokio::time::sleep(LOOK).await;
         let mut asked = [PollFd::new(&terminal, PollFlags::empty())];
-        // A hang-up is told whatever is asked for.
+        // A hang-up is reported even if no event is asked for.
         if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP)
         {
             return;

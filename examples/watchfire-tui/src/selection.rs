@@ -8,7 +8,7 @@ use ratatui::text::Span;
 /// A selection: from the cell where the button went down to the cell under the mouse, as text flows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Selection {
-    /// Where it began.
+    /// Start.
     pub from: Position,
     /// End, inclusive.
     pub to: Position,

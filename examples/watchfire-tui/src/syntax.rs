@@ -65,7 +65,7 @@ fn grammars() -> &'static SyntaxSet {
     ALL.get_or_init(two_face::syntax::extra_newlines)
 }
 
-/// Returns the colours of a diff. May take a while. What is in no known language has none.
+/// Returns the colours of a diff. Text in an unknown language has none. May take a while.
 #[must_use]
 pub fn inks(lines: &[DiffLine]) -> Inks {
     let mut inks = vec![Vec::new(); lines.len()];
@@ -143,7 +143,7 @@ impl Reader {
     }
 }
 
-/// Returns the colour of what is read: the innermost scope that has one.
+/// Returns the colour of the innermost scope that has one.
 fn ink_of(stack: &ScopeStack) -> Option<Ink> {
     let known = |scope: &Scope| scopes().iter().find(|(known, _)| known.is_prefix_of(*scope));
     stack.scopes.iter().rev().find_map(known).and_then(|(_, ink)| *ink)

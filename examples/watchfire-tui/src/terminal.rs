@@ -29,7 +29,7 @@ use crate::selection::Selection;
 /// Time that a terminal has for an answer: over a slow line it takes a while.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the terminal says of itself.
+/// The terminal's answers about itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// Its background is dark.
@@ -39,12 +39,12 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Asks the terminal. Nothing else may read it meanwhile.
+    /// Asks the terminal. Nothing else may read from it until this returns.
     pub(crate) fn terminal(dark: Option<bool>) -> Self {
         let dark = dark.unwrap_or_else(|| {
             let mut options = QueryOptions::default();
             options.timeout = PATIENCE;
-            // Most are dark, also of those that do not say.
+            // Most terminals are dark, including the ones that do not answer.
             !matches!(theme_mode(options), Ok(ThemeMode::Light))
         });
         let spells = enable_raw_mode().is_ok() && supports_keyboard_enhancement().unwrap_or(false);
@@ -56,7 +56,7 @@ impl Asked {
 static OURS: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// Told of each panic.
+/// Notified on each panic.
 static FAILED: Notify = Notify::const_new();
 /// True while the terminal spells keys in kitty's protocol for us.
 static SPELLS: AtomicBool = AtomicBool::new(false);
@@ -103,7 +103,7 @@ impl Screen {
         taken.map(|()| Self { painter: Painter::default(), keys })
     }
 
-    /// Draws a model, as one update, so that no half of it is seen.
+    /// Draws a model as one synchronized update, so that no half-drawn picture is seen.
     pub(crate) fn draw(&mut self, model: &Model) -> std::io::Result<()> {
         let mut out = stdout().lock();
         let painted = self.painter.paint(model);
@@ -135,7 +135,7 @@ impl Screen {
     }
 }
 
-/// Returns the keyboard flags to ask for: keys that can be told apart, and repeats and releases for an agent that wants them.
+/// Returns the keyboard flags to ask for: unambiguous keys, and with `events` repeats and releases too.
 fn keys(events: bool) -> KeyboardEnhancementFlags {
     let mut keys =
         KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES | KeyboardEnhancementFlags::REPORT_ALTERNATE_KEYS;

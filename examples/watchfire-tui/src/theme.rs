@@ -39,7 +39,7 @@ impl Depth {
         }
     }
 
-    /// Gives every cell of a picture colours that there are: those of agents' screens too.
+    /// Replaces every colour of a picture by the nearest one that the terminal has, in agents' screens too.
     pub(crate) fn fit(self, picture: &mut Buffer) {
         if self == Self::True {
             return;
@@ -68,7 +68,7 @@ pub(crate) enum Look {
     Bad,
     /// Wildfire.
     Fire,
-    /// What needs the person.
+    /// Something that needs the person.
     Alert,
     /// The selected row.
     Selected,

@@ -82,11 +82,11 @@ fn task(path: &Path) -> Option<(TaskNumber, String)> {
     Some((number, crate::text::line(title.trim().trim_matches(['"', '\'']))))
 }
 
-/// Returns the agents that are built in, and those of the settings.
+/// Returns the built-in agents and the ones of the settings.
 fn agents() -> Vec<CompletionCandidate> {
     let settings = configured().unwrap_or_default();
     let agents = Backends::linked().and_then(|linked| linked.with_configured(&settings));
-    // Settings that cannot be used are told by the commands.
+    // Bad settings are reported by the commands, not here.
     let agents = agents.or_else(|_| Backends::linked()).unwrap_or_default();
     agents.iter().map(|agent| CompletionCandidate::new(agent.name())).collect()
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use watchfire_core::process::{CommandSpec, SpawnOptions, resolve_program, spawn};
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// Lets the person change a text in `$VISUAL` or `$EDITOR`, and returns what they made of it.
+/// Lets the person change a text in `$VISUAL` or `$EDITOR`, and returns the changed text.
 ///
 /// # Errors
 /// `cancelled` if the editor ends with an error.

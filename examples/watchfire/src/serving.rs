@@ -13,7 +13,7 @@ pub(crate) struct Serving {
     _stop: Option<oneshot::Sender<()>>,
 }
 
-/// Serves the sessions of a project. Without a socket the agents run all the same, so a failure is only told.
+/// Serves the sessions of a project. Agents run without a socket too, so a failure is only a warning.
 pub(crate) fn serve(home: &Path, project: &ProjectHandle) -> Serving {
     let listener = match listen(home, project.id()) {
         Ok(listener) => listener,

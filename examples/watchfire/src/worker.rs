@@ -25,7 +25,7 @@ pub(crate) struct Worker {
     own: Option<Own>,
 }
 
-/// What runs in this program.
+/// The parts that run in this program if it works without the daemon.
 struct Own {
     orchestrator: Orchestrator,
     project: ProjectHandle,
@@ -155,7 +155,7 @@ impl Worker {
         Ok(self.daemon.work().undo_task(request).await.map_err(ApiError::from)?.into_inner())
     }
 
-    /// Removes the branch of a task. Returns whether it is gone, and what became of it in words.
+    /// Removes the branch of a task. Returns true if the branch is gone, and the outcome in words.
     pub(crate) async fn remove_branch(&self, task: TaskNumber, discard: bool) -> Result<(bool, String)> {
         let (project_id, task_number) = (self.project(), wire(task));
         let request = proto::RemoveBranchRequest { project_id, task_number, discard };

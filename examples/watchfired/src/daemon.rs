@@ -194,7 +194,7 @@ impl Daemon {
         Ok(Some(project))
     }
 
-    /// Tells of each change of a life, until the project is closed.
+    /// Signals each change of a life, until the project is closed.
     async fn hear(self, mut changes: LogStream) {
         while let Some(seen) = changes.next().await {
             let is_life = match &seen {
@@ -208,7 +208,7 @@ impl Daemon {
         }
     }
 
-    /// Tells that a project was opened or closed.
+    /// Signals that a project was opened or closed.
     fn turned(&self) {
         self.0.turns.send_modify(|turns| *turns += 1);
         self.0.lives.notify_one();

@@ -22,7 +22,7 @@ const HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, grpc-timeout, x-grpc-web, x-user-agent");
 const EXPOSED: HeaderValue = HeaderValue::from_static("grpc-status, grpc-message, grpc-status-details-bin");
 
-/// What a request has to show.
+/// Layer that checks the host, the origin and the token of every request.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard(Arc<Rules>);
 
@@ -80,7 +80,7 @@ impl Rules {
         let (Some(given), None) = (given.next(), given.next()) else { return false };
         let Some(given) = given.as_bytes().strip_prefix(b"Bearer ") else { return false };
         let expected = self.token.as_bytes();
-        // In a time that tells nothing of the place of the first difference.
+        // In constant time, so that it does not reveal the place of the first difference.
         given.len() == expected.len() && given.iter().zip(expected).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
 

@@ -38,7 +38,7 @@ const CONNECTIONS: usize = 256;
 /// Time that clients have to take the end of their streams.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How the daemon runs.
+/// Options of the daemon.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Options {
@@ -50,8 +50,7 @@ pub struct Options {
     pub end_agents: bool,
 }
 
-/// Runs the daemon of the home at `home`, until it is told to end by a signal or a call. `ready` is called once clients can
-/// connect.
+/// Runs the daemon of the home at `home`, until a signal or a call ends it. Calls `ready` once clients can connect.
 ///
 /// # Errors
 /// `locked` if one runs already; errors of the home, the port and the socket.
@@ -209,7 +208,7 @@ impl Signals {
         Ok(Self(kinds.into_iter().map(signal).collect::<std::io::Result<_>>().map_err(failed)?))
     }
 
-    /// Waits for the next of them.
+    /// Waits for the next of these signals.
     async fn first(&mut self) {
         std::future::poll_fn(|context| {
             match self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {

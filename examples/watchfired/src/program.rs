@@ -10,7 +10,7 @@ use watchfire_core::{Error, Result};
 
 use crate::{Options, life};
 
-/// Variable that chooses what is logged, in the form of `tracing`: `watchfire_core=debug`.
+/// Variable with the log filter, in the syntax of `tracing`, for example `watchfire_core=debug`.
 const LEVELS: &str = "WATCHFIRE_LOG";
 
 /// Options of the program.
@@ -30,7 +30,7 @@ pub struct DaemonArgs {
     pub detached: bool,
 }
 
-/// Runs the daemon of the person's home until it is told to end. Prints one line once it is ready.
+/// Runs the daemon of the person's home until a signal or a call ends it. Prints one line once it is ready.
 ///
 /// # Errors
 /// Those of [`run`](crate::run).

@@ -68,7 +68,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
     commands
 }
 
-/// Asks for one agent's terminal: the chosen one, or that of the selected task, or the newest.
+/// Asks for one agent's terminal: the chosen agent's, else the selected task's, else the newest.
 fn follow(model: &mut Model) -> Option<Command> {
     let is_picked = |agent: &&proto::AgentStatus| {
         model.picked.as_ref().is_some_and(|(task, it)| *task == model.selected && *it == agent.session_id)
@@ -293,7 +293,7 @@ fn quits(model: &Model, event: &KeyEvent) -> Vec<Command> {
     if is_quit { vec![Command::Quit] } else { Vec::new() }
 }
 
-/// Takes in a key as the rest of the program knows it, whatever the person has chosen.
+/// Handles a key, after translating the person's own keys into the default ones.
 fn translated(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     if model.connection == Connection::ShutDown {
         // Who is typing has not read it yet.

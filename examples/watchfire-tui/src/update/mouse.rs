@@ -171,7 +171,7 @@ fn select(model: &mut Model, event: &MouseEvent, area: Rect) -> Option<Vec<Comma
     }
 }
 
-/// What the mouse does in the agent's terminal or over the logs.
+/// Handles the mouse over the agent's terminal, the logs or the diff.
 fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
     let by = match event.kind {
         MouseEventKind::ScrollUp => Some(WHEEL),
@@ -219,7 +219,7 @@ fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
     match (bytes.is_empty(), by) {
         (false, _) => vec![Command::SendInput(bytes)],
         (true, Some(by)) => right::scroll(model, by),
-        // What the agent does not want of the mouse is ours.
+        // A mouse event that the agent does not ask for is ours.
         (true, None) => {
             model.selection = selection;
             Vec::new()

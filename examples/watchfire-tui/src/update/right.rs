@@ -172,7 +172,7 @@ pub(super) fn walk(model: &mut Model, by: isize) {
     model.diff.at = model.diff.at.saturating_add_signed(by).min(count.saturating_sub(height));
 }
 
-/// Shows before and after beside each other, or one after the other. What is on top stays there.
+/// Switches between before and after side by side and one after the other. The top line stays on top.
 fn turn(model: &mut Model) {
     let Some(lines) = &model.diff.lines else { return };
     let top = model.diff.rows.get(model.diff.at).map_or(0, Row::first);

@@ -108,7 +108,8 @@ fn middle(frame: &mut Frame<'_>, area: Rect, words: &str) {
     frame.render_widget(text.style(Style::default()), at);
 }
 
-/// Returns a text without control characters: those of a task's title or an error must not move our cursor, nor turn the text around.
+/// Returns a text with blanks for control characters, so that a task's title or an error can neither move our cursor nor
+/// reverse the text.
 fn clean(text: &str) -> String {
     let is_bad = |c: char| {
         c.is_control()

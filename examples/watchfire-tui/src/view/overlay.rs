@@ -16,7 +16,7 @@ use crate::theme::{Look, style};
 /// A row of the help: keys that are always the same, then names of actions, then their effect.
 type Keys = (&'static str, &'static [&'static str], &'static str);
 
-/// Every key, by where it counts. All of it fits into the smallest terminal.
+/// Every key, by the place where it works. The whole list fits into the smallest terminal.
 const KEYS: [(&str, &[Keys]); 5] = [
     (
         "Everywhere",

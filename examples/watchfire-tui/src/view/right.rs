@@ -56,7 +56,7 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(format!(" {words}")).style(style(model, look)), area);
 }
 
-/// Returns an issue in words: what it is, since when, what helps, and then what the agent says of it.
+/// Returns an issue in words: its kind, its time, the remedy, and then the agent's own message.
 fn issue_words(model: &Model, issue: &proto::AgentIssue) -> String {
     let of_issue = |agent: &&proto::AgentStatus| agent.issue.as_ref() == Some(issue) && agent.task_number > 0;
     let whose = model.status.all.iter().find(of_issue).map(|agent| format!(" #{:04}", agent.task_number));
@@ -85,7 +85,7 @@ fn clock(seconds: i64) -> String {
     at.get(11..16).unwrap_or(&at).to_owned()
 }
 
-/// Returns the lines of the agent's terminal that are shown: those of its screen, or those above it.
+/// Returns the visible lines of the agent's terminal: its screen, or lines above it after scrolling back.
 pub(super) fn lines(model: &Model) -> Option<AgentLines<'_>> {
     let screen = model.terminal.snapshot.as_deref().filter(|_| model.right == RightTab::Chat)?;
     let end = screen.scrollback.end;
@@ -94,7 +94,7 @@ pub(super) fn lines(model: &Model) -> Option<AgentLines<'_>> {
     let area = model.areas().terminal;
     let line = |number: u64| match number.checked_sub(end) {
         Some(row) => usize::try_from(row).ok().and_then(|row| screen.lines.get(row)),
-        // Those that are on their way are blank for a moment.
+        // Lines that have not arrived yet are blank for a moment.
         None => {
             number.checked_sub(*from).and_then(|at| usize::try_from(at).ok()).and_then(|at| scrolled.get(at))
         }
@@ -243,15 +243,15 @@ fn tint(model: &Model, part: DiffPart) -> Style {
     }
 }
 
-/// Returns true if code is drawn in the colours of its language, on a background that says what became of it.
+/// Returns true if code is drawn in the colours of its language. Then the background shows added and deleted lines.
 fn has_inks(model: &Model) -> bool {
     model.depth >= Depth::Indexed && !model.diff.inks.is_empty()
 }
 
-/// Returns the code of a line of the diff in its colours. What is within `marked` stands out.
+/// Returns the code of a line of the diff in its colours. The part within `marked` stands out.
 fn coloured(model: &Model, at: usize, code: &str, marked: &Range<usize>) -> Vec<Span<'static>> {
     let line = model.diff.lines.as_ref().and_then(|lines| lines.get(at));
-    // Without colours of its own, the whole line has that of what became of it.
+    // Without colours of its own, the whole line has the colour for added or deleted ones.
     let plain = match line {
         Some(line) if !has_inks(model) => of_part(model, line.part()),
         _ => Style::default(),
@@ -282,7 +282,7 @@ fn shown(text: &str) -> String {
 /// A line of one side: its number in the file, its place in the diff, and itself.
 type SideLine<'a> = (u32, usize, &'a DiffLine);
 
-/// Draws what was there before, and what is there now. What differs between them stands out.
+/// Draws the old line and the new line side by side. Their differences stand out.
 fn sides(
     model: &Model,
     frame: &mut Frame<'_>,

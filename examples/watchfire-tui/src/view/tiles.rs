@@ -46,7 +46,7 @@ fn inside(place: Rect) -> Rect {
     place.inner(Margin::new(1, 1))
 }
 
-/// Returns what is shown of each screen: the last rows that have something, for it is larger than its tile.
+/// Returns the visible lines of each screen: its last rows with content, because a screen is larger than its tile.
 pub(super) fn lines(model: &Model) -> Vec<AgentLines<'_>> {
     let Some(shown) = &model.tiles else { return Vec::new() };
     let end = |(agent, place): (&proto::AgentStatus, Rect)| {

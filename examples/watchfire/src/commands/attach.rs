@@ -126,7 +126,7 @@ pub(super) async fn chat(
     Ok(Exit::Good)
 }
 
-/// Returns what the end of a chat leaves to be told.
+/// Returns the notices up to the end of a chat, to be printed once the terminal is the person's again.
 async fn left(mut log: ProjectLog) -> Vec<String> {
     let mut notices = Vec::new();
     while let Ok(Some(item)) = log.next().await {
@@ -177,7 +177,7 @@ enum End {
     Gone(ApiError),
 }
 
-/// What is attached to what.
+/// An attachment of the person's terminal to a session.
 struct Viewer {
     project: String,
     session: String,
@@ -288,7 +288,7 @@ impl Viewer {
     }
 }
 
-/// What was typed, as far as it matters for our key.
+/// Looks for our key in typed bytes.
 #[derive(Debug, Default)]
 struct Typed {
     /// Inside of a paste everything is text.
@@ -322,7 +322,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Begins on the alternate screen, without wrapping: a terminal that is smaller than the screen shows a part of it.
+    /// Enters the alternate screen and turns wrapping off, so that a terminal smaller than the agent's screen shows a part.
     fn begin() -> Self {
         write("\x1b[?1049h\x1b[?7l");
         Self { screen: None, modes: Modes::default(), keys: Typed::default(), ours: Keys::default() }

@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Shows what is at work, and what waits for what.
+/// Shows the work under way, and the reason why other work waits.
 pub(crate) async fn queue(context: &Context) -> Result<Exit> {
     let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     let request = ListQueueRequest { project_id: worker.project() };

@@ -78,7 +78,7 @@ fn text(path: &Path) -> Result<&str> {
     })?)
 }
 
-/// Returns the unit. It is told where the home is, because systemd starts it without the variables of a terminal.
+/// Returns the systemd unit. It names the home, because systemd starts it without the variables of a terminal.
 fn unit(program: &Path, home: &Path) -> Result<String> {
     // `%` begins a specifier, and `$` a variable.
     let quoted = |path| Ok::<_, crate::failure::Failure>(text(path)?.replace('%', "%%").replace('$', "$$"));

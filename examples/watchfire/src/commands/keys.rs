@@ -17,7 +17,7 @@ pub(super) struct Ctrl {
     pub(super) key: char,
     /// Number of bytes.
     pub(super) length: usize,
-    /// True when it was let go, which only kitty's protocol tells.
+    /// True if the key was released, which only kitty's protocol reports.
     pub(super) released: bool,
 }
 
@@ -34,7 +34,7 @@ impl Ctrl {
 
     /// Reads `CSI code:shifted:base ; modifiers:event u`, of which all but the code may be missing.
     fn read_long(typed: &[u8]) -> Option<Self> {
-        /// Caps Lock and Num Lock, which do not make another key of it.
+        /// Caps Lock and Num Lock, which are ignored.
         const LOCKS: u32 = 64 | 128;
         const CTRL: u32 = 4;
         let fields = typed.strip_prefix(b"\x1b[")?;

@@ -96,7 +96,7 @@ fn depth() -> Depth {
     }
 }
 
-/// Returns whether the background is dark, where `COLORFGBG` tells it. Other terminals are asked.
+/// Returns true if `COLORFGBG` says that the background is dark, or `None` without it: then the terminal is asked.
 fn is_dark() -> Option<bool> {
     let told = std::env::var("COLORFGBG").ok()?;
     let background = told.rsplit(';').next()?.parse::<u8>().ok()?;

@@ -132,7 +132,7 @@ impl<'a> Followed<'a> {
         }
     }
 
-    /// Follows anew from now on. Returns the summary if the run has ended meanwhile.
+    /// Follows the log anew, from now on. Returns the summary if the run has ended in between.
     async fn again(&mut self) -> Result<Option<RunSummary>> {
         let state = self.follow(None).await?;
         let run = state.runs.iter().find(|run| run.id == self.run);

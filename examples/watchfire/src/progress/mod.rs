@@ -26,7 +26,7 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(crate) trait View: Send {
     /// Shows a change.
     fn record(&mut self, record: &Record, now: Instant);
-    /// Shows what was under way before.
+    /// Shows a life of the run that was under way before the run began.
     fn change(&mut self, change: &Change, now: Instant) {
         let _ = (change, now);
     }

@@ -19,7 +19,7 @@ pub(super) struct News {
     pub(super) message: String,
 }
 
-/// Episodes that were told. Each is told once: a task that goes on asking is not news.
+/// Episodes that were announced. Each is announced once: a task that goes on asking is not news.
 #[derive(Debug, Default)]
 pub(super) struct Episodes {
     open: BTreeMap<LifeId, &'static str>,
@@ -27,7 +27,7 @@ pub(super) struct Episodes {
 }
 
 impl Episodes {
-    /// Takes in a change, and returns what is news about it.
+    /// Takes in a change, and returns the news in it, if there is any.
     pub(super) fn take_in(&mut self, change: &Change) -> Option<News> {
         match change {
             // The person is there.
@@ -75,7 +75,7 @@ impl Episodes {
         (before != Some(event)).then_some(News { event, message })
     }
 
-    /// Returns whether one more may be told now, and counts it.
+    /// Returns true if one more may be announced now, and counts it.
     pub(super) fn may_tell(&mut self, now: Instant) -> bool {
         while self.told.front().is_some_and(|first| now.saturating_duration_since(*first) > WHILE) {
             self.told.pop_front();

@@ -16,14 +16,15 @@ use tell::Told;
 /// Time for notifications at the end.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Tells what happens in a project, until it is closed. The settings are read with each event, so a change holds at once.
+/// Announces the news of a project, until it is closed. The settings are read at each event, so a change takes effect
+/// at once.
 pub(crate) async fn follow(orchestrator: Orchestrator, project: ProjectHandle, mut changes: LogStream) {
     let (mut episodes, mut telling) = (Episodes::default(), JoinSet::new());
     while let Some(seen) = changes.next().await {
         let Seen::Record(record) = seen else { continue };
         let news = episodes.take_in(&record.change);
         let Some(news) = news.filter(|news| is_wanted(&orchestrator.settings(), news)) else { continue };
-        // What an earlier start did was told then.
+        // The earlier start that made this record has announced it.
         if record.replayed || !episodes.may_tell(Instant::now()) {
             continue;
         }
@@ -31,7 +32,7 @@ pub(crate) async fn follow(orchestrator: Orchestrator, project: ProjectHandle, m
         tell::tell(orchestrator.settings().notify, told, &mut telling);
         while telling.try_join_next().is_some() {}
     }
-    // The end of a run is told by a program that ends with it.
+    // A program may end together with its run; the end of the run is announced all the same.
     let told = async { while telling.join_next().await.is_some() {} };
     if tokio::time::timeout(LAST, told).await.is_err() {
         tracing::warn!("a notification was not done at the end");

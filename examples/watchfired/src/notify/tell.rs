@@ -61,7 +61,7 @@ impl Told {
     }
 }
 
-/// Tells it in all ways that the settings name. What fails is told in the log.
+/// Announces news in all ways that the settings name. Failures go to the log.
 pub(super) fn tell(settings: NotifySettings, told: Told, telling: &mut JoinSet<()>) {
     if let Some(line) = settings.command {
         let mut command = Command::new("/bin/sh");

@@ -61,7 +61,7 @@ impl Daemon {
         Ok(proto::AgentStatus { run_id: run.id().0, ..status::of(&project).await? })
     }
 
-    /// Returns the overrides of a request. None of them makes an agent less confined than the settings do, unless the daemon trusts
+    /// Returns the overrides of a request. They cannot confine an agent less than the settings do, unless the daemon trusts
     /// its client.
     pub(super) fn options(&self, request: &proto::StartAgentRequest) -> Result<RunOptions> {
         let mut options = RunOptions::default();

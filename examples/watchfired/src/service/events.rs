@@ -63,9 +63,9 @@ struct Followed {
     daemon: Daemon,
     project: ProjectHandle,
     changes: LogStream,
-    /// Tasks that are known, so that a new one is told as created.
+    /// Known tasks, so that any other is reported as created.
     known: BTreeSet<TaskNumber>,
-    /// True once a life has been told as started.
+    /// Lives whose start has been reported.
     started: BTreeSet<watchfire_core::schedule::LifeId>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn all(project: &ProjectHandle) -> Result<Vec<proto::AgentStatu
     Ok(all)
 }
 
-/// Returns the status of a project: that of its newest agent, and with it everything that is under way.
+/// Returns the status of a project: the status of its newest agent, with everything under way in `all`.
 pub(super) async fn of(project: &ProjectHandle) -> Result<proto::AgentStatus> {
     let all = all(project).await?;
     let newest = all.iter().rev().find(|it| it.is_running).or(all.last()).cloned();

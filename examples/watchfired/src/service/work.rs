@@ -92,7 +92,7 @@ impl Daemon {
     }
 }
 
-/// Stops the agent that works on a proposal once nobody waits for it.
+/// Stops the agent that works on a proposal if the call is dropped before the proposal is there.
 struct Generating(Option<(ProjectHandle, Mode)>);
 
 impl Drop for Generating {

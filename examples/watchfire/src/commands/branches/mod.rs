@@ -102,7 +102,7 @@ pub(crate) async fn run(context: &Context, args: BranchesArgs) -> Result<Exit> {
     }
 }
 
-/// Returns the program that has the project. No other program changes its branches meanwhile.
+/// Returns the program that has the project open. Until it ends, no other program changes the project's branches.
 async fn find(context: &Context) -> Result<Option<Worker>> {
     let interrupts = Interrupts::listen()?;
     Worker::find(context.project().await?, false, &interrupts).await

@@ -229,7 +229,7 @@ fn wanted(target: Target, flags: RunFlags) -> Wanted {
     }
 }
 
-/// What a command line asks for.
+/// A run as a command line asks for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) target: Target,
@@ -288,7 +288,7 @@ impl Wanted {
     }
 }
 
-/// Runs what is wanted to its end.
+/// Runs `wanted` to its end, and prints the summary.
 async fn carry_out(context: &Context, wanted: Wanted, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
     let waits = wanted.waits && terminal::is_interactive() && !context.out.json;
     let place = context.project().await?;
@@ -377,7 +377,7 @@ pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result
     }
 }
 
-/// Runs what is wanted and shows it until it ends.
+/// Runs `wanted` and shows it until it ends.
 pub(crate) async fn follow(
     out: Out,
     worker: &mut Worker,

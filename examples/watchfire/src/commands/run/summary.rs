@@ -21,7 +21,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Returns true if nothing is left for a person to do. What nobody could run is no success.
+    /// Returns true if nothing is left for a person to do. A task file that could not be read is no success.
     pub(super) fn is_good(&self) -> bool {
         self.summary.is_good() && self.malformed.is_empty()
     }

@@ -82,7 +82,7 @@ pub(super) fn code(ran: &Attached) -> u8 {
     ran.exit.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
-/// Tells what became of the command's work in the repository.
+/// Prints the remarks about the command's work in the repository.
 pub(super) fn tell(context: &Context, ran: &Attached) {
     if !context.out.json {
         ran.remarks.iter().for_each(|remark| eprintln!("watchfire: {}", text::line(remark)));

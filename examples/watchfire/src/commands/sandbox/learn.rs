@@ -95,7 +95,7 @@ async fn learn(context: &Context, args: &LearnArgs) -> Result<Exit> {
     Ok(Exit::Of(exec::code(&ran)))
 }
 
-/// What is needed before the command runs.
+/// Everything that is made before the command runs.
 struct Prepared {
     judge: Refusals,
     cwd: PathBuf,

@@ -133,7 +133,7 @@ impl<'a> Call<'a> {
 struct Arguments {
     paths: Vec<PathBuf>,
     folder: Option<PathBuf>,
-    /// The rest, without what is in quotes.
+    /// The rest, without quoted text.
     words: Vec<u8>,
 }
 
