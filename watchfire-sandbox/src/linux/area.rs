@@ -92,6 +92,7 @@ fn remove_abandoned(parent: &Path) {
         if lock.extension().is_none_or(|extension| extension != "lock") {
             continue;
         }
+        // A free lock: its owner has ended, or has not locked it yet and will try another name.
         if let Ok(Some(_held)) = FileLock::try_acquire(&lock)
             && remove_tree(&lock.with_extension("")).is_ok()
         {

@@ -50,6 +50,7 @@ pub(in crate::linux) fn restrict(config: &Config, status: &mut Status) -> Result
         ruleset = add(ruleset, path.as_path(), rights, status)?;
     }
     if !config.denied_ports.is_empty() {
+        // Landlock has no rules that deny, so all other ports are allowed one by one.
         for port in (0..=u16::MAX).filter(|port| !config.denied_ports.contains(port)) {
             ruleset = ruleset.add_rule(NetPort::new(port, AccessNet::ConnectTcp))?;
         }

@@ -90,6 +90,7 @@ impl Left {
             // One that the command has locked against its owner stays behind, and goes with the layers.
             _ = fs::rename(path, folder.join(index.to_string()));
         }
+        // Renamed last, so that no merge takes the folder before it is complete.
         fs::rename(&folder, self.kept.folder.join(format!("{WAITING}{name}")))?;
         Ok(true)
     }
@@ -179,6 +180,7 @@ fn enter(kept: &Kept, left: &Path) -> io::Result<()> {
     if let Some(before) = &before
         && let Ok(Some(_alone)) = FileLock::try_acquire(&lock_of(before))
     {
+        // No command sees this generation now, so it can change in place.
         return merge_into(&files_of(before));
     }
     let made = kept.folder.join(unique_name("generation"));
