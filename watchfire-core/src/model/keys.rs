@@ -163,6 +163,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "agents.*.interrupt", Text, "Ctrl-C", "A configured program alone: the keys that interrupt it."),
     key(Settings, "agents.*.quit", Text, "none", "A configured program alone: the keys that end it."),
     key(Settings, "agents.*.transcript", Text, "none", "A configured program alone: the path of its transcript."),
+    key(Settings, "max_parallel", Number, "no limit", "Maximum number of tasks that run at once in all projects of one program: of the daemon, or of a `run` without it. Projects that wait get free places in turn."),
     key(Settings, "defaults", Section, "", "Values for what projects leave open."),
     key(Settings, "defaults.auto_merge", Flag, "true", "Merges a task once it is done and verified."),
     key(Settings, "defaults.auto_delete_branch", Flag, "true", "Removes worktree and branch after a merge."),

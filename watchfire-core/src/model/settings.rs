@@ -22,6 +22,9 @@ pub struct Settings {
     /// Settings of backends, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
     pub agents: BTreeMap<String, AgentSettings>,
+    /// Maximum number of tasks that run at once in all projects of one orchestrator. 0: no limit.
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "or_default")]
+    pub max_parallel: u32,
     /// Values for what projects leave open.
     #[serde(default, deserialize_with = "or_default")]
     pub defaults: Defaults,
@@ -53,6 +56,7 @@ impl Default for Settings {
         Self {
             version: 1,
             agents: BTreeMap::new(),
+            max_parallel: 0,
             defaults: Defaults::default(),
             sandbox: SandboxSettings::default(),
             git: GitSettings::default(),

@@ -54,6 +54,8 @@ impl Card {
 pub(crate) struct Limits {
     /// Number of tasks that may have a working session at once; zero counts as one.
     pub(crate) parallel: u32,
+    /// Number of tasks of all projects that may have a working session at once. 0: no limit.
+    pub(crate) in_all: u32,
     /// Starts tasks that become ready, without a request.
     pub(crate) auto_start: bool,
     /// Number of finished tasks that may be merged and verified together; zero counts as one.
@@ -74,6 +76,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             parallel: 1,
+            in_all: 0,
             auto_start: false,
             batch: 1,
             stop_on_merge_failure: false,

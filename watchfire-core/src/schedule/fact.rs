@@ -21,6 +21,8 @@ pub(crate) enum Fact {
     Tick,
     /// The current limits.
     Limits(Limits),
+    /// Number of slots of [`Limits::in_all`] that other projects have, or are due before this one.
+    Elsewhere(usize),
     /// All current tasks that are not in the trash.
     Board(Vec<Card>),
     /// A request for this task follows. Nothing else starts it until then, also once it is ready.

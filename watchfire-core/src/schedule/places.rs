@@ -7,6 +7,7 @@ impl Fact {
         match self {
             Self::Tick => "tick",
             Self::Limits(_) => "limits",
+            Self::Elsewhere(_) => "elsewhere",
             Self::Board(_) => "board",
             Self::Reserved(_) => "reserved",
             Self::Released(_) => "released",

@@ -17,6 +17,7 @@ mod resume;
 mod runs;
 mod sandboxes;
 mod setup;
+mod shared_slots;
 mod silent;
 mod stops;
 mod support;
@@ -50,6 +51,7 @@ fn main() {
     trials.extend(resume::trials());
     trials.extend(sandboxes::trials());
     trials.extend(setup::trials());
+    trials.extend(shared_slots::trials());
     trials.extend(silent::trials());
     trials.extend(budgets::trials());
     trials.extend(wildfire::trials());

@@ -153,8 +153,8 @@ fn near_misses_name_what_was_meant() {
     assert!(said(Settings, json!({ "agnts": {} })).contains("did you mean `agents`?"));
     assert!(said(Settings, json!({ "agents": { "a": { "pth": "x" } } })).contains("`agents.a.pth`"));
     assert!(said(Task, json!({ "label": ["x"] })).contains("did you mean `labels`?"));
-    let misplaced = said(Settings, json!({ "defaults": { "max_parallel": 3 } }));
-    assert!(misplaced.contains("did you mean `max_parallel` of project.yaml?"), "{misplaced}");
+    let misplaced = said(Settings, json!({ "defaults": { "protected": ["x"] } }));
+    assert!(misplaced.contains("did you mean `protected` of project.yaml?"), "{misplaced}");
     assert!(said(Settings, json!({ "auto_merge": true })).contains("`defaults.auto_merge`?"));
     // Keys of other programs are theirs.
     assert_eq!(said(Project, json!({ "x-team": 1, "github": {}, "tag": 1 })), "");

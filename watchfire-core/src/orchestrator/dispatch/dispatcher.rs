@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::project::OpenProject;
+use super::slots::Slots;
 use crate::clock::Clock;
 use crate::model::ProjectId;
 use crate::orchestrator::shared::Message;
@@ -54,12 +55,14 @@ async fn work(
         let mut dispatcher = dispatcher();
         dispatcher.spread_blocks();
         dispatcher.finish_closed();
+        dispatcher.share_slots();
     }
 }
 
 #[derive(Default)]
 struct Dispatcher {
     projects: BTreeMap<ProjectId, OpenProject>,
+    slots: Slots,
 }
 
 impl Dispatcher {
@@ -123,7 +126,11 @@ impl Dispatcher {
 
     fn tick(&mut self) {
         // All of them, although one is due: a tick changes nothing where nothing is due.
-        self.projects.values_mut().for_each(|project| project.fact(Fact::Tick, None));
+        let ids: Vec<_> = self.projects.keys().cloned().collect();
+        for id in ids {
+            self.with(&id, |project| project.fact(Fact::Tick, None));
+            self.share_slots();
+        }
     }
 
     /// Returns the boot time at which the next tick is due.
@@ -144,16 +151,24 @@ impl Dispatcher {
             blocks.extend(taken.into_iter().map(|(backend, issue)| (id.clone(), backend, issue)));
         }
         for (from, backend, issue) in blocks {
-            for (_, project) in self.projects.iter_mut().filter(|(id, _)| **id != from) {
+            let others: Vec<_> = self.projects.keys().filter(|id| **id != from).cloned().collect();
+            for id in others {
+                let Some(project) = self.projects.get_mut(&id) else { continue };
                 let known = project.schedule().ledger().blocked.get(&backend).map(|block| &block.issue);
                 if known != issue.as_ref() {
                     let fact = Fact::BackendBlocked { backend: backend.clone(), issue: issue.clone() };
                     project.fact(fact, None);
                     // The block came from elsewhere; passing it on would send it round for ever.
                     project.blocked.retain(|(other, _)| *other != backend);
+                    self.share_slots();
                 }
             }
         }
+    }
+
+    /// Shares the slots, after every fact: two projects must not take the same one.
+    fn share_slots(&mut self) {
+        self.slots.share(&mut self.projects);
     }
 
     fn finish_closed(&mut self) {

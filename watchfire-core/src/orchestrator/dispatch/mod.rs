@@ -4,5 +4,6 @@
 mod dispatcher;
 mod project;
 mod recorder;
+mod slots;
 
 pub(crate) use dispatcher::run;

@@ -132,6 +132,7 @@ impl ProjectShared {
     pub(crate) fn limits(&self, project: &Project, settings: &Settings) -> Limits {
         Limits {
             parallel: project.max_parallel.unwrap_or(1).max(1),
+            in_all: settings.max_parallel,
             auto_start: self.inner.automation
                 && project.auto_start_tasks.unwrap_or(settings.defaults.auto_start_tasks),
             batch: project.merge.batch.unwrap_or(1),

@@ -3,7 +3,7 @@
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::{
-    Card, Ending, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Subject, Wait,
+    Card, Ending, Life, LifeId, LifeState, Limits, Run, RunId, RunOptions, Schedule, Subject, Wait,
 };
 
 /// A place in the work order: by position, then by number.
@@ -23,30 +23,75 @@ impl Schedule {
     pub(in crate::schedule) fn admit(&mut self) {
         // Also while no slot is free, because this sets what each life waits for.
         let mut starts = self.due_lives();
-        let busy = self.ledger.lives.values().filter(|life| life.holds_slot()).count();
+        let busy = self.busy();
         // A limit that was lowered ends no session: the next one starts once enough have ended.
-        let free = (self.limits.parallel.max(1) as usize).saturating_sub(busy);
+        let own = (self.limits.parallel.max(1) as usize).saturating_sub(busy);
+        let free = match self.limits.in_all {
+            0 => own,
+            in_all => own.min((in_all as usize).saturating_sub(busy + self.elsewhere)),
+        };
         // Without a run or the automation no task is wanted, and ten thousand ready ones need not be looked
         // at.
-        if free > 0 && (self.limits.auto_start || self.open_runs().next().is_some()) {
-            starts.extend(self.due_tasks(free));
+        if own > 0 && (self.limits.auto_start || self.open_runs().next().is_some()) {
+            starts.extend(self.due_tasks(own));
             starts.sort_unstable();
         }
+        let may_start = |due: &&(Place, Due)| !matches!(due.1, Due::Life(id) if self.is_too_early(id));
+        self.is_short = starts.iter().filter(may_start).take(own).count() > free;
         for (at, due) in starts.into_iter().map(|(_, due)| due).enumerate() {
             match due {
                 Due::Life(id) if self.is_too_early(id) => self.put_off(id),
-                Due::Life(id) if at < free => self.start(id),
+                Due::Life(id) if at < free => {
+                    self.starts += 1;
+                    self.start(id);
+                }
                 // Keeps its place: a life that waits is in the list again at the next step.
-                Due::Life(id) => self.set(id, LifeState::Waiting { on: Wait::Turn }),
+                Due::Life(id) => self.set(id, LifeState::Waiting { on: self.turn() }),
                 Due::Task(task) if at < free => {
                     let (run, options) = self.owner(task);
                     let id = self.begin(Subject::Task { task }, run, options);
+                    self.starts += 1;
                     self.start(id);
                 }
                 // Nothing to record without a life: `expected_wait` computes what the task waits for.
                 Due::Task(_) => {}
             }
         }
+    }
+
+    /// Returns the number of slots that are taken here.
+    #[must_use]
+    pub(crate) fn busy(&self) -> usize {
+        self.ledger.lives.values().filter(|life| life.holds_slot()).count()
+    }
+
+    /// Returns the number of slots that were given since the project was opened.
+    #[must_use]
+    pub(crate) fn starts(&self) -> u64 {
+        self.starts
+    }
+
+    /// Returns the slots of all projects that are not for this one.
+    #[must_use]
+    pub(crate) fn elsewhere(&self) -> usize {
+        self.elsewhere
+    }
+
+    /// Returns the limits of the project.
+    #[must_use]
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns true if work would start but for the slots of other projects.
+    #[must_use]
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short && !self.closing
+    }
+
+    /// Returns the wait of work that needs only a slot.
+    fn turn(&self) -> Wait {
+        if self.is_short { Wait::OtherProjects } else { Wait::Turn }
     }
 
     /// Returns true for a generation of tasks while other tasks are under way: its agent would look at code
@@ -131,7 +176,8 @@ impl Schedule {
     #[must_use]
     pub(crate) fn expected_wait(&self, task: TaskNumber) -> Option<Wait> {
         let open: Vec<&Run> = self.open_runs().collect();
-        self.is_wanted(task, &open).then(|| self.expected_wait_of(task))
+        let wait = self.is_wanted(task, &open).then(|| self.expected_wait_of(task))?;
+        Some(if wait == Wait::Turn { self.turn() } else { wait })
     }
 
     /// Returns the wait of `task`, which has no life. [`Wait::Turn`] if it needs only a slot.

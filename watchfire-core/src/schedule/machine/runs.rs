@@ -115,6 +115,7 @@ impl Schedule {
                 _ if !is_wanted => {}
                 Wait::DependsOn { tasks: below } => tasks.extend(below),
                 Wait::Turn
+                | Wait::OtherProjects
                 | Wait::Trouble { .. }
                 | Wait::Retry { .. }
                 | Wait::Elsewhere { .. }

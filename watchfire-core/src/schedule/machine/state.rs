@@ -12,13 +12,19 @@ use crate::schedule::{
 /// The state machine of one project. See the [module](super).
 ///
 /// Invariants, whatever the facts: a subject has at most one life that has not ended, with at most one session; a
-/// session starts only while fewer than [`Limits::parallel`] are working; a task starts only when it is ready and its
-/// dependencies are merged; work is published only after a claim of success and never after a stop; every life and
+/// session starts only while fewer than [`Limits::parallel`] are working here, and fewer than [`Limits::in_all`] in all
+/// projects; a task starts only when it is ready and its dependencies are merged; work is published only after a claim of success and never after a stop; every life and
 /// every run ends once.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     pub(in crate::schedule) ledger: Ledger,
     pub(in crate::schedule) limits: Limits,
+    /// Slots of all projects that are not for this one.
+    pub(in crate::schedule) elsewhere: usize,
+    /// True if work would start but for these.
+    pub(in crate::schedule) is_short: bool,
+    /// Number of slots that were given since the project was opened.
+    pub(in crate::schedule) starts: u64,
     pub(in crate::schedule) cards: BTreeMap<TaskNumber, Card>,
     /// The ready tasks in work order.
     pub(in crate::schedule) ready: BTreeSet<(i64, TaskNumber)>,
@@ -66,6 +72,9 @@ impl Default for Schedule {
         Self {
             ledger: Ledger::default(),
             limits: Limits::default(),
+            elsewhere: 0,
+            is_short: false,
+            starts: 0,
             cards: BTreeMap::new(),
             ready: BTreeSet::new(),
             board_known: false,
@@ -195,6 +204,10 @@ impl Schedule {
             Fact::Limits(limits) => {
                 self.unsettled |= self.limits != limits;
                 self.limits = limits;
+            }
+            Fact::Elsewhere(slots) => {
+                self.unsettled |= self.elsewhere != slots;
+                self.elsewhere = slots;
             }
             Fact::Board(cards) => self.board(cards),
             Fact::Reserved(task) => _ = self.reserved.insert(task),

@@ -316,6 +316,8 @@ impl fmt::Display for LifeState {
 pub enum Wait {
     /// A free slot.
     Turn,
+    /// A free slot, of those that all projects share.
+    OtherProjects,
     /// Tasks that are not merged, or do not exist.
     DependsOn {
         /// Their numbers.
@@ -358,6 +360,9 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Turn => f.write_str("for a free slot"),
+            Self::OtherProjects => f.write_str(
+                "for a free slot; the others are taken by other projects (`max_parallel` in settings.yaml)",
+            ),
             Self::DependsOn { tasks } => {
                 let tasks: Vec<_> = tasks.iter().map(|task| format!("#{task}")).collect();
                 write!(f, "depends on {}", tasks.join(", "))

@@ -533,5 +533,6 @@ impl World {
         }
         self.take_in(steps);
         self.feed(Fact::Limits(self.limits));
+        self.feed(Fact::Elsewhere(self.elsewhere));
     }
 }

@@ -36,6 +36,7 @@ enum Kind {
     Late,
     Wait,
     Limits,
+    Elsewhere,
     Kill,
     Close,
 }
@@ -59,6 +60,7 @@ fn poke() -> impl Strategy<Value = Poke> {
         2 => Just(Late),
         4 => Just(Wait),
         1 => Just(Limits),
+        2 => Just(Elsewhere),
         2 => Just(Kill),
         1 => Just(Close),
     ];
@@ -73,6 +75,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, dice: u32) -> Option<T> {
 fn limits(a: u32, b: u32) -> Limits {
     Limits {
         parallel: a % 3 + 1,
+        in_all: [0, 0, 1, 2][(a / 3) as usize % 4],
         auto_start: a.is_multiple_of(7),
         batch: b % 3 + 1,
         stop_on_merge_failure: b.is_multiple_of(5),
@@ -155,6 +158,10 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
         Kind::Limits => {
             world.limits = limits(a, b);
             world.feed(Fact::Limits(world.limits));
+        }
+        Kind::Elsewhere => {
+            world.elsewhere = (a % 3) as usize;
+            world.feed(Fact::Elsewhere(world.elsewhere));
         }
         Kind::Kill => {
             let run = Request::Run { scope: Scope::All, options: RunOptions::default() };
@@ -255,6 +262,9 @@ proptest! {
         for poke in pokes {
             poke_at(&mut world, poke);
         }
+        // They end in time.
+        world.elsewhere = 0;
+        world.feed(Fact::Elsewhere(0));
         if world.closing || close {
             let _ = world.ask(Request::Close);
             world.closing = true;

@@ -98,6 +98,8 @@ pub(super) struct World {
     /// The replay of all records, through JSON.
     pub(super) replayed: Ledger,
     pub(super) limits: Limits,
+    /// The slots of other projects.
+    pub(super) elsewhere: usize,
     /// The task files as they are.
     pub(super) files: BTreeMap<TaskNumber, Card>,
     /// The task files as the machine was told.
@@ -128,6 +130,7 @@ impl World {
             now: 1_000_000,
             replayed: Ledger::default(),
             limits,
+            elsewhere: 0,
             files: BTreeMap::new(),
             known: BTreeMap::new(),
             told: false,
@@ -304,6 +307,8 @@ impl World {
             })
             .count();
         assert!(!started || slots <= self.limits.parallel.max(1) as usize, "{slots} slots");
+        let in_all = self.limits.in_all as usize;
+        assert!(!started || in_all == 0 || slots + self.elsewhere <= in_all, "{slots} slots");
         // A stopped life waits only for an effect at work, and for the checkout of what is published.
         for life in lives().filter(|life| stop_of(life).is_some() && !life.has_attempt()) {
             let is_at_work = self.effects.iter().any(|effect| effect.is_for(life.id));
@@ -430,7 +435,8 @@ impl World {
         let wanted = self.files.keys().filter(|task| self.replayed.life_of(**task).is_none());
         for task in wanted {
             // Nothing startable is left waiting.
-            assert_ne!(self.schedule.expected_wait(*task), Some(Wait::Turn), "starved: {task}");
+            let wait = self.schedule.expected_wait(*task);
+            assert!(!matches!(wait, Some(Wait::Turn | Wait::OtherProjects)), "starved: {task}");
         }
     }
 }
