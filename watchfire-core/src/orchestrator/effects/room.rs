@@ -1,5 +1,7 @@
-//! Room on the disk. An agent on a full disk fails in ways that look like its own fault.
+//! Room on the disk and in memory. An agent without it fails in ways that look like its own fault.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::orchestrator::shared::{ProjectShared, blocking};
@@ -7,6 +9,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// Free bytes below which a disk counts as full.
 const LEAST: u64 = 1 << 20;
+
+/// Available bytes of memory below which no session starts. Agents need more, and the kernel would kill one of those at
+/// work for the new one.
+const LEAST_MEMORY: u64 = 128 << 20;
 
 /// Returns an error if the disk of the project or of its sessions is full.
 ///
@@ -28,4 +34,77 @@ pub(super) async fn check(shared: &Arc<ProjectShared>) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Returns an error if there is too little memory for one more session.
+///
+/// # Errors
+/// `io`, with the system's error for a lack of memory.
+pub(super) async fn check_memory() -> Result<()> {
+    blocking("asking for free memory", || enough(available(Path::new("/")))).await
+}
+
+fn enough(available: Option<u64>) -> Result<()> {
+    // A system that does not say so has enough.
+    match available.filter(|available| *available < LEAST_MEMORY) {
+        None => Ok(()),
+        Some(available) => Err(Error::new(ErrorKind::Io, "too little memory is free")
+            .with("available_mb", available >> 20)
+            .with_source(io::Error::from(rustix::io::Errno::NOMEM))),
+    }
+}
+
+/// Returns the bytes that programs can still get without swapping: those of the machine, or of our cgroup if it has less.
+fn available(root: &Path) -> Option<u64> {
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    let machine = field(&read("proc/meminfo")?, "MemAvailable:").map(|kilobytes| kilobytes << 10);
+    let cgroup = || {
+        let groups = read("proc/self/cgroup")?;
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+        let ours = |file: &str| read(&format!("sys/fs/cgroup/{own}/{file}"));
+        let max: u64 = ours("memory.max")?.trim().parse().ok()?;
+        let used: u64 = ours("memory.current")?.trim().parse().ok()?;
+        // The kernel takes these pages of files back before it kills anything.
+        let cached = field(&ours("memory.stat")?, "inactive_file ").unwrap_or(0);
+        Some(max.saturating_sub(used.saturating_sub(cached)))
+    };
+    machine.into_iter().chain(cgroup()).min()
+}
+
+/// Returns the number after a name at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_what_the_machine_and_our_cgroup_have() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(available(root.path()), None);
+        write("proc/meminfo", "MemTotal:       8000000 kB\nMemAvailable:    204800 kB\n");
+        assert_eq!(available(root.path()), Some(200 << 20));
+        assert!(enough(available(root.path())).is_ok());
+        write("proc/self/cgroup", "0::/a.slice/b.scope\n");
+        write("sys/fs/cgroup/a.slice/b.scope/memory.max", "max\n");
+        assert_eq!(available(root.path()), Some(200 << 20), "no limit");
+        write("sys/fs/cgroup/a.slice/b.scope/memory.max", "104857600\n");
+        write("sys/fs/cgroup/a.slice/b.scope/memory.current", "94371840\n");
+        write("sys/fs/cgroup/a.slice/b.scope/memory.stat", "anon 1\ninactive_file 20971520\n");
+        assert_eq!(available(root.path()), Some(30 << 20));
+        let error = enough(available(root.path())).unwrap_err();
+        assert!(error.is_trouble(), "{error:?}");
+        assert_eq!(
+            error.report(),
+            "too little memory is free (available_mb: 30): Cannot allocate memory (os error 12)"
+        );
+    }
 }

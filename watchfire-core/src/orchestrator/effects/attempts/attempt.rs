@@ -238,6 +238,7 @@ async fn watch_chat(
 async fn step(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
     go_on(control)?;
     room::check(shared).await?;
+    room::check_memory().await?;
     let (request, given) = match steps::prepare(shared, life).await? {
         Ok(prepared) => prepared,
         Err(ending) => return Ok(Work::from(Outcome::Ended(ending))),
@@ -267,6 +268,7 @@ async fn work_on(
 ) -> Result<Work> {
     go_on(control)?;
     room::check(shared).await?;
+    room::check_memory().await?;
     // First of all effects: from here on no other orchestrator starts the task.
     let task = match claims::claim(shared, life.id, number).await {
         Ok(_) => ready_task(shared, life, number).await,
