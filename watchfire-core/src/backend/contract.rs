@@ -280,9 +280,9 @@ pub struct SessionContext {
     pub cwd: PathBuf,
     /// Root of the project.
     pub project_root: PathBuf,
-    /// Composed system prompt.
+    /// Composed system prompt. Empty once the agent runs.
     pub system_prompt: String,
-    /// First message to the agent; `None` in a chat.
+    /// First message to the agent; `None` in a chat, and once the agent runs.
     pub first_prompt: Option<String>,
     /// Size of the terminal.
     pub size: Size,

@@ -253,7 +253,7 @@ impl World {
             Outcome::Ended(Ending::Failed { .. }) => Some(false),
             _ => None,
         };
-        if let (Some(task), Outcome::Claimed) = (task, &outcome) {
+        if let (Some(task), Outcome::Claimed | Outcome::Uncaptured(_)) = (task, &outcome) {
             self.truth.claims.insert(task);
         }
         // The machine knows what its effect has written.

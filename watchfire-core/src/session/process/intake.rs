@@ -11,8 +11,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::session::recording::Recorder;
 use crate::terminal::Size;
 
-/// Room for one `read`. The kernel's line discipline hands out at most 4 KiB of a terminal at once, a pipe holds 64.
-const READ: usize = 16 * 1024;
+/// Size of the buffer for reads: as much as a terminal gives at once. The pages of a larger one would stay with each guardian.
+const READ: usize = 4096;
 /// Upper bound for one round, after which children and orders get their turn.
 const ROUND: u64 = 256 * 1024;
 /// Lead over an orchestrator that reads. Beyond it the agent has to wait: its output would otherwise leave the

@@ -2,6 +2,7 @@
 //!
 //! Every step checks the life's [`Control`] before it begins, so that a stop between two sessions is not lost.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,13 +33,13 @@ const OVERDUE: Duration = Duration::from_secs(15);
 /// Makes an attempt and reports its outcome, even after a panic.
 pub(crate) async fn attempt(shared: Arc<ProjectShared>, life: Life, control: Control) {
     let (of, to, by) = (Arc::clone(&shared), life.clone(), control.clone());
-    let work = async move {
+    let work = Box::pin(async move {
         match to.subject.task() {
             Some(task) => work_on(&of, &to, task, &by).await,
             None if to.subject.is_step() => step(&of, &to, &by).await,
             None => converse(&of, &to, &by).await,
         }
-    };
+    });
     conclude(shared, life, control, work).await;
 }
 
@@ -50,14 +51,14 @@ pub(in crate::orchestrator::effects) async fn go_on_with(
     started: Started,
 ) {
     let (of, to, by) = (Arc::clone(&shared), life.clone(), control.clone());
-    let work = async move {
+    let work = Box::pin(async move {
         let Some(task) = to.subject.task() else {
             return watch_chat(&of, &to, started, &by).await;
         };
         stamp(&of, &to, task, &started.session.info().started_at).await;
         let (started, ended) = watch_to_end(&of, &to, task, started, &by).await?;
         Box::pin(take_over(&of, &to, task, started, &ended, &by)).await
-    };
+    });
     conclude(shared, life, control, work).await;
 }
 
@@ -66,7 +67,8 @@ async fn conclude(
     shared: Arc<ProjectShared>,
     life: Life,
     control: Control,
-    work: impl Future<Output = Result<Work>> + Send + 'static,
+    // Boxed: by value, it would take its size again in each future that passes it on, for as long as the session lives.
+    work: Pin<Box<dyn Future<Output = Result<Work>> + Send>>,
 ) {
     let id = life.id;
     let before = life.tip.clone();

@@ -136,10 +136,9 @@ pub(in crate::orchestrator::effects) async fn start(
         Ok((prepared, purse))
     };
     let (prepared, purse) = blocking("preparing a session", prepare).await?;
-    let Prepared { folders, context, launch, confined, report, record, log_name, log_file, restored } =
+    let Prepared { folders, mut context, launch, confined, report, record, log_name, log_file, restored } =
         prepared;
     let directory = folders.directory().clone();
-    let context = Arc::new(context);
 
     let mut session_ref = SessionRef::new(
         session.clone(),
@@ -178,6 +177,9 @@ pub(in crate::orchestrator::effects) async fn start(
             (HostChannel::Pipes, Reach::Dialogue { dialogue, within }, Reached::Dialogue)
         }
     };
+    // The agent has them by now. They are long, and a session may stay for days.
+    (context.system_prompt, context.first_prompt) = (String::new(), None);
+    let context = Arc::new(context);
     let info = SessionInfo {
         id: session.clone(),
         alias: alias.0.clone(),
