@@ -146,6 +146,17 @@ const TASKS: &[Task] = &[
         steps: |_| Ok(vec![step(&[".ci/count-lines"]), step(&[".ci/count-public"])]),
     },
     Task {
+        name: "public",
+        takes: "[--write]",
+        time: "3 min",
+        does: "what the crates make public beside docs/public, and beside the last tag: .ci/public",
+        steps: |args| {
+            let mut step = step(&[".ci/public"]);
+            step.0.extend(args.iter().cloned());
+            Ok(vec![step])
+        },
+    },
+    Task {
         name: "package",
         takes: "",
         time: "10 min",

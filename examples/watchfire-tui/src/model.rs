@@ -190,6 +190,8 @@ pub struct Terminal {
     pub ended: bool,
     /// True if it ended with an error.
     pub crashed: bool,
+    /// True once another viewer has changed the size that we gave it.
+    pub resized: bool,
     /// Number of lines that the person has scrolled back. 0: the screen.
     pub back: u64,
     /// Lines that have left the screen, and the number of the first.

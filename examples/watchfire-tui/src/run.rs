@@ -8,7 +8,7 @@ use crossterm::event::{Event, EventStream, MouseEventKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
@@ -97,7 +97,8 @@ pub async fn run(options: Options) -> std::io::Result<()> {
     (model.depth, model.dark, model.keymap) = (options.depth, asked.dark, options.keymap.clone());
     let mut screen = Screen::take(asked.spells)?;
     let mut events = EventStream::new();
-    let mut gone = std::pin::pin!(gone());
+    let alive = Arc::new(());
+    let mut gone = gone(&alive);
     let began = Instant::now();
     let (mut drawn, mut is_new, mut is_typed) = (None::<Instant>, true, false);
     // The next screen shows what a key did in the agent's terminal.
@@ -146,7 +147,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 None
             }
             () = signalled => break Ok(()),
-            () = &mut gone => break Ok(()),
+            _ = &mut gone => break Ok(()),
             () = failed() => break Err(std::io::Error::other("a part of the program failed")),
         };
         if is_stopped {
@@ -280,19 +281,32 @@ async fn stop() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits until the other end of the terminal is closed. The reader of keys does not report this: it goes on, and reads
-/// nothing.
-async fn gone() {
-    let terminal = std::io::stdin();
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let mut asked = [PollFd::new(&terminal, PollFlags::empty())];
-        // A hang-up is reported even if no event is asked for.
-        if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP)
-        {
-            return;
+/// Looks on a thread of its own whether the other end of the terminal is closed. The reader of keys does not report this: it
+/// goes on, reads nothing, and where that is on our thread, nothing else runs here any more. Ends when `alive` is dropped.
+fn gone(alive: &Arc<()>) -> oneshot::Receiver<()> {
+    let (tell, told) = oneshot::channel();
+    let alive = Arc::downgrade(alive);
+    std::thread::spawn(move || {
+        while alive.strong_count() > 0 {
+            std::thread::sleep(LOOK);
+            if is_gone() {
+                let _ = tell.send(());
+                std::thread::sleep(LOOK);
+                if alive.strong_count() > 0 {
+                    std::process::exit(1);
+                }
+                return;
+            }
         }
-    }
+    });
+    told
+}
+
+fn is_gone() -> bool {
+    let terminal = std::io::stdin();
+    let mut asked = [PollFd::new(&terminal, PollFlags::empty())];
+    // A hang-up is reported even if no event is asked for.
+    poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP)
 }
 
 fn millis(since: Instant) -> u64 {

@@ -594,6 +594,22 @@ fn a_key_that_is_let_go_is_told_to_those_who_ask() {
     assert_eq!(update(&mut model, Message::Key(release)), []);
 }
 
+/// Another viewer may change the size of the agent's terminal. Who types has it again.
+#[test]
+fn who_types_has_the_size() {
+    let mut model = model(100, 30);
+    update(&mut model, Message::Status(Box::new(at_work(2, "task"))));
+    let ours = show(&mut model, screen(20, 5, "one"));
+    let [Command::Resize { rows, cols }] = ours[..] else { panic!("{ours:?}") };
+    press(&mut model, &["tab"]);
+    let typed = Command::SendInput(b"a".to_vec());
+    assert_eq!(press(&mut model, &["a"]), std::slice::from_ref(&typed), "our size is still on its way");
+    show(&mut model, screen(cols, rows, "two"));
+    assert_eq!(show(&mut model, screen(20, 5, "three")), [], "nobody types here");
+    assert_eq!(press(&mut model, &["a"]), [typed.clone(), ours[0].clone()]);
+    assert_eq!(press(&mut model, &["a"]), [typed], "told once");
+}
+
 #[test]
 fn what_is_not_seen_takes_no_keys() {
     let mut model = model(100, 30);

@@ -316,6 +316,29 @@ fn agents_are_started_watched_and_stopped() {
     }
 }
 
+/// The newest viewer has the size of the agent's terminal, and then the one that types.
+#[test]
+fn who_types_has_the_size() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let tells = "line\nrun stty size < /dev/tty\n";
+    world.task(&root, "Talks", &format!("say ready\n{tells}{tells}{tells}done\nexit 0"));
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    let mut first = OnTerminal::start(world, &root, &["attach", "1"], &[]);
+    first.wait_for("ready");
+    let mut second = OnTerminal::start(world, &root, &["attach", "1"], &[]);
+    second.wait_for("ready");
+    tcsetwinsize(&second.terminal, Winsize { ws_row: 12, ws_col: 50, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    second.keys.write_all(b"a\r").unwrap();
+    second.wait_for("12 50");
+    first.keys.write_all(b"b\r").unwrap();
+    first.wait_for("24 80");
+    second.keys.write_all(b"c\r").unwrap();
+    assert_eq!(first.end().1, Some(0));
+    assert_eq!(second.end().1, Some(0));
+}
+
 #[test]
 fn a_terminal_is_attached_and_detached() {
     let with = WithDaemon::new();

@@ -104,7 +104,11 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
         model.terminal = Terminal { session, ..Terminal::default() };
         model.given = (0, 0);
     }
-    let terminal = &mut model.terminal;
+    let (terminal, given) = (&mut model.terminal, model.given);
+    let is_given = |screen: &Snapshot| (screen.size.cols(), screen.size.rows()) == given;
+    // One that was never there may still be on its way.
+    terminal.resized |= terminal.snapshot.as_ref().is_some_and(|before| is_given(before));
+    terminal.resized &= !is_given(&snapshot);
     if let Some(before) = terminal.snapshot.as_ref().filter(|_| terminal.back > 0) {
         if before.size == snapshot.size {
             let new = snapshot.scrollback.end.saturating_sub(before.scrollback.end);

@@ -62,6 +62,10 @@ pub(super) fn to_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     };
     // Whoever types wants to see it.
     model.terminal.back = 0;
+    // And has the size, too.
+    if std::mem::take(&mut model.terminal.resized) {
+        model.given = (0, 0);
+    }
     let bytes = encode::key(&screen, &event);
     if bytes.is_empty() { Vec::new() } else { vec![Command::SendInput(bytes)] }
 }

@@ -27,10 +27,11 @@ const KEYS: [(&str, &[Keys]); 5] = [
     ),
     (
         "Left panel",
-        &[
-            ("1", &["definition", "settings"], "tabs, also h and l; j k g G up and down"),
-            ("", &["narrower", "wider"], "move the divider"),
-        ],
+        &[(
+            "1",
+            &["definition", "settings", "narrower", "wider"],
+            "tabs, also h and l; divider; j k g G move",
+        )],
     ),
     (
         "Tasks",

@@ -243,6 +243,10 @@ impl Viewer {
                         Key::End => (Vec::new(), true),
                     };
                     if !through.is_empty() && !self.read_only {
+                        // Who types has the size, too: another viewer may have changed it.
+                        if shown.screen.as_ref().is_some_and(|screen| screen.size != terminal::size()) {
+                            self.fit(daemon).await;
+                        }
                         let request = SendInputRequest {
                             project_id: self.project.clone(),
                             session_id: self.session.clone(),
@@ -270,7 +274,7 @@ impl Viewer {
         }
     }
 
-    /// Gives the agent the size of this terminal.
+    /// Gives the agent the size of this terminal. The newest viewer has it, and then the one that types.
     async fn fit(&self, daemon: &Daemon) {
         if self.read_only {
             return;
