@@ -269,6 +269,8 @@ async fn lend<T>(
     let taken = (Screen::take(asked.spells)?, EventStream::new());
     let (cols, rows) = crossterm::terminal::size()?;
     drop(update(model, Message::Resize(cols, rows)));
+    // Asked for with the next message: the command was dropped.
+    model.given = (0, 0);
     Ok((taken, done))
 }
 

@@ -219,7 +219,10 @@ fn a_task_is_run_and_watched() {
     shown.keys("A8080\r");
     shown.wait("Done (1)");
     shown.wait("● Idle");
-    assert_eq!(home.0.git(&root, &["log", "-1", "--format=%s"]).trim(), "Merge watchfire/0001: Work");
+    // Done is what the agent says; the merge comes after it.
+    until("it is merged", || {
+        home.0.git(&root, &["log", "-1", "--format=%s"]).trim() == "Merge watchfire/0001: Work"
+    });
     shown.keys("\t");
     shown.wait("Agent stopped.");
     shown.keys("l");

@@ -423,7 +423,9 @@ fn paste(model: &mut Model, text: &str) -> Vec<Command> {
     }
     match (model.focus, model.right, &model.terminal.snapshot) {
         (Focus::Right, RightTab::Chat, Some(screen)) if !model.terminal.ended => {
-            vec![Command::SendInput(encode::paste(screen, text))]
+            let pasted = vec![Command::SendInput(encode::paste(screen, text))];
+            right::takes_over(model);
+            pasted
         }
         _ => Vec::new(),
     }

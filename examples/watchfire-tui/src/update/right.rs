@@ -55,17 +55,20 @@ fn terminal(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     to_agent(model, event)
 }
 
+/// Makes this viewer the one that types: it sees the screen, and has the size.
+pub(super) fn takes_over(model: &mut Model) {
+    model.terminal.back = 0;
+    if std::mem::take(&mut model.terminal.resized) {
+        model.given = (0, 0);
+    }
+}
+
 /// Sends a key to the agent.
 pub(super) fn to_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     let Some(screen) = model.terminal.snapshot.clone().filter(|_| !model.terminal.ended) else {
         return Vec::new();
     };
-    // Whoever types wants to see it.
-    model.terminal.back = 0;
-    // And has the size, too.
-    if std::mem::take(&mut model.terminal.resized) {
-        model.given = (0, 0);
-    }
+    takes_over(model);
     let bytes = encode::key(&screen, &event);
     if bytes.is_empty() { Vec::new() } else { vec![Command::SendInput(bytes)] }
 }

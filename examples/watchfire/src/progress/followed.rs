@@ -184,7 +184,7 @@ impl<'a> Followed<'a> {
         match &record.change {
             // Before the record, which is printed with the title.
             Change::Life(life) => {
-                if life.state != (LifeState::Waiting { on: Wait::Turn }) {
+                if !matches!(life.state, LifeState::Waiting { on: Wait::Turn | Wait::OtherProjects }) {
                     self.queued = None;
                 }
                 self.learn_title(life).await;

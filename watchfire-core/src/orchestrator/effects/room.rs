@@ -54,21 +54,32 @@ fn enough(available: Option<u64>) -> Result<()> {
     }
 }
 
-/// Returns the bytes that programs can still get without swapping: those of the machine, or of our cgroup if it has less.
+/// Returns the bytes that programs can still get: those of the machine, or of our cgroups if they have less.
 fn available(root: &Path) -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
-    let machine = field(&read("proc/meminfo")?, "MemAvailable:").map(|kilobytes| kilobytes << 10);
-    let cgroup = || {
-        let groups = read("proc/self/cgroup")?;
-        let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
-        let ours = |file: &str| read(&format!("sys/fs/cgroup/{own}/{file}"));
-        let max: u64 = ours("memory.max")?.trim().parse().ok()?;
-        let used: u64 = ours("memory.current")?.trim().parse().ok()?;
-        // The kernel takes these pages of files back before it kills anything.
-        let cached = field(&ours("memory.stat")?, "inactive_file ").unwrap_or(0);
-        Some(max.saturating_sub(used.saturating_sub(cached)))
-    };
-    machine.into_iter().chain(cgroup()).min()
+    let meminfo = read("proc/meminfo")?;
+    let swap = field(&meminfo, "SwapFree:").unwrap_or(0);
+    let machine = field(&meminfo, "MemAvailable:").map(|kilobytes| (kilobytes + swap) << 10);
+    let groups = read("proc/self/cgroup").unwrap_or_default();
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    // A limit of any group around ours holds for us, too.
+    let around = own.into_iter().flat_map(|own| Path::new(own).ancestors());
+    machine
+        .into_iter()
+        .chain(around.filter_map(|group| left_in(&root.join("sys/fs/cgroup").join(group))))
+        .min()
+}
+
+/// Returns the bytes that a cgroup may still use, if it has a limit.
+fn left_in(group: &Path) -> Option<u64> {
+    let read = |file: &str| std::fs::read_to_string(group.join(file)).ok();
+    let max: u64 = read("memory.max")?.trim().parse().ok()?;
+    let used: u64 = read("memory.current")?.trim().parse().ok()?;
+    let stat = read("memory.stat").unwrap_or_default();
+    // The kernel takes these back before it kills anything.
+    let caches = ["inactive_file ", "active_file ", "slab_reclaimable "];
+    let cached = caches.iter().filter_map(|name| field(&stat, name)).sum();
+    Some(max.saturating_sub(used.saturating_sub(cached)))
 }
 
 /// Returns the number after a name at the beginning of a line.
@@ -90,7 +101,10 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         assert_eq!(available(root.path()), None);
-        write("proc/meminfo", "MemTotal:       8000000 kB\nMemAvailable:    204800 kB\n");
+        write(
+            "proc/meminfo",
+            "MemTotal:       8000000 kB\nMemAvailable:    184320 kB\nSwapFree:  20480 kB\n",
+        );
         assert_eq!(available(root.path()), Some(200 << 20));
         assert!(enough(available(root.path())).is_ok());
         write("proc/self/cgroup", "0::/a.slice/b.scope\n");
@@ -98,8 +112,15 @@ mod tests {
         assert_eq!(available(root.path()), Some(200 << 20), "no limit");
         write("sys/fs/cgroup/a.slice/b.scope/memory.max", "104857600\n");
         write("sys/fs/cgroup/a.slice/b.scope/memory.current", "94371840\n");
-        write("sys/fs/cgroup/a.slice/b.scope/memory.stat", "anon 1\ninactive_file 20971520\n");
+        write(
+            "sys/fs/cgroup/a.slice/b.scope/memory.stat",
+            "anon 1\ninactive_file 10485760\nactive_file 10485760\n",
+        );
         assert_eq!(available(root.path()), Some(30 << 20));
+        write("sys/fs/cgroup/a.slice/memory.max", "83886080\n");
+        write("sys/fs/cgroup/a.slice/memory.current", "73400320\n");
+        assert_eq!(available(root.path()), Some(10 << 20), "of the group around it");
+        write("sys/fs/cgroup/a.slice/memory.max", "max\n");
         let error = enough(available(root.path())).unwrap_err();
         assert!(error.is_trouble(), "{error:?}");
         assert_eq!(

@@ -36,11 +36,16 @@ impl Schedule {
             starts.extend(self.due_tasks(own));
             starts.sort_unstable();
         }
-        let may_start = |due: &&(Place, Due)| !matches!(due.1, Due::Life(id) if self.is_too_early(id));
-        self.is_short = starts.iter().filter(may_start).take(own).count() > free;
+        let is_early = |due: &(Place, Due)| matches!(due.1, Due::Life(id) if self.is_too_early(id));
+        let (early, starts): (Vec<_>, Vec<_>) = starts.into_iter().partition(is_early);
+        for (_, due) in early {
+            if let Due::Life(id) = due {
+                self.put_off(id);
+            }
+        }
+        self.is_short = starts.len().min(own) > free;
         for (at, due) in starts.into_iter().map(|(_, due)| due).enumerate() {
             match due {
-                Due::Life(id) if self.is_too_early(id) => self.put_off(id),
                 Due::Life(id) if at < free => {
                     self.starts += 1;
                     self.start(id);
