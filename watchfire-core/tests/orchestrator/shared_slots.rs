@@ -97,6 +97,8 @@ async fn projects_share_their_slots_in_turn() {
     }
     let first = world.project.run(RunRequest::all()).await.unwrap();
     world.life(|life| life.state == LifeState::Running).await;
+    let infos = within(world.project.tasks(&TaskQuery::new())).await.unwrap();
+    assert_eq!(infos[1].wait, Some(Wait::Turn), "it has all that there is");
     let second = other.run(RunRequest::all()).await.unwrap();
     // Each project has two slots of its own, and there is one for both.
     let infos = within(other.tasks(&TaskQuery::new())).await.unwrap();

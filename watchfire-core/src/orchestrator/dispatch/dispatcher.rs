@@ -75,18 +75,10 @@ impl Dispatcher {
                 self.projects.insert(id, OpenProject::open(*opening));
             }
             Message::Fact { project, fact, permit } => self.with(&project, |p| p.fact(*fact, permit)),
-            Message::Board { project, read, cards, limits, reply } => {
-                let others = self.projects.iter().filter(|(id, _)| **id != project);
-                let elsewhere = others.map(|(_, other)| other.schedule().busy()).sum();
-                self.with(&project, |p| {
-                    // The first limit for all projects comes with tasks that may start at once.
-                    if limits.in_all > 0 && p.schedule().limits().in_all == 0 {
-                        p.fact(Fact::Elsewhere(elsewhere), None);
-                    }
-                    // Most callers do not wait for the answer.
-                    let _ = reply.send(p.board(read, cards, limits));
-                });
-            }
+            Message::Board { project, read, cards, limits, reply } => self.with(&project, |p| {
+                // Most callers do not wait for the answer.
+                let _ = reply.send(p.board(read, cards, limits));
+            }),
             Message::Request { project, command, request, reply } => match self.projects.get_mut(&project) {
                 Some(open) => open.request(command, request, reply),
                 None => {

@@ -18,9 +18,7 @@ pub(super) struct Slots {
 impl Slots {
     /// Tells each project how many slots are not for it, until nothing changes any more.
     pub(super) fn share(&mut self, projects: &mut BTreeMap<ProjectId, OpenProject>) {
-        if projects.values().all(|project| project.schedule().limits().in_all == 0) {
-            return *self = Self::default();
-        }
+        // Also without a limit: the first one comes with a board whose tasks may start at once.
         loop {
             self.look(projects);
             let taken: usize = projects.values().map(|project| project.schedule().busy()).sum();

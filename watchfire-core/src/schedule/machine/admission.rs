@@ -3,7 +3,7 @@
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::{
-    Card, Ending, Life, LifeId, LifeState, Limits, Run, RunId, RunOptions, Schedule, Subject, Wait,
+    Card, Ending, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Subject, Wait,
 };
 
 /// A place in the work order: by position, then by number.
@@ -82,12 +82,6 @@ impl Schedule {
         self.elsewhere
     }
 
-    /// Returns the limits of the project.
-    #[must_use]
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
     /// Returns true if work would start but for the slots of other projects.
     #[must_use]
     pub(crate) fn is_short(&self) -> bool {
@@ -96,7 +90,8 @@ impl Schedule {
 
     /// Returns the wait of work that needs only a slot.
     fn turn(&self) -> Wait {
-        if self.is_short { Wait::OtherProjects } else { Wait::Turn }
+        // Alone, a project waits for its own work.
+        if self.is_short && self.elsewhere > 0 { Wait::OtherProjects } else { Wait::Turn }
     }
 
     /// Returns true for a generation of tasks while other tasks are under way: its agent would look at code

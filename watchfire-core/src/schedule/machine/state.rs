@@ -206,7 +206,7 @@ impl Schedule {
                 self.limits = limits;
             }
             Fact::Elsewhere(slots) => {
-                self.unsettled |= self.elsewhere != slots;
+                self.unsettled |= self.limits.in_all > 0 && self.elsewhere != slots;
                 self.elsewhere = slots;
             }
             Fact::Board(cards) => self.board(cards),
