@@ -26,6 +26,8 @@ const PAGE: u32 = 2_000;
 const AGAIN: Duration = Duration::from_secs(3);
 /// Changes within this time are read at once.
 const TOGETHER: Duration = Duration::from_millis(30);
+/// Code of the error that says that an agent's program is not there.
+const MISSING: &str = "program_missing";
 /// Time in which a daemon that does not answer may still say why.
 const REASON: Duration = Duration::from_millis(500);
 
@@ -159,7 +161,14 @@ impl Api {
     async fn start_chat(&self, daemon: &Daemon) {
         let idle = daemon.agents().get_agent_status(self.id()).await;
         if idle.is_ok_and(|status| status.into_inner().all.is_empty()) {
-            self.clone().call(daemon.clone(), Command::StartAgent { mode: "chat", tasks: Vec::new() }).await;
+            let chat = Command::StartAgent { mode: "chat", tasks: Vec::new() };
+            match self.answer(daemon, chat).await {
+                Ok(message) => message.into_iter().for_each(|message| self.tell(message)),
+                Err(error) if ApiError::from(error.clone()).code == MISSING => {
+                    self.tell(Message::NoAgent(words_of(error)));
+                }
+                Err(error) => self.tell(Message::NotStarted(words_of(error))),
+            }
         }
     }
 
@@ -587,6 +596,7 @@ impl Api {
             }
             // Of the program itself.
             Command::Quit
+            | Command::GiveUp(_)
             | Command::Edit(_)
             | Command::Follow(_)
             | Command::Watch(_)
@@ -600,9 +610,9 @@ impl Api {
 /// Returns an error in words, with what to do about it.
 fn words_of(error: Status) -> String {
     let error = ApiError::from(error);
-    if let ("program_missing", Some(program)) = (error.code.as_str(), error.details.get("program")) {
+    if let (MISSING, Some(agent)) = (error.code.as_str(), error.details.get("agent")) {
         let hint = error.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
-        return format!("{program} not found. Configure path in settings.{hint}");
+        return format!("{agent} not found. Configure path in settings.{hint}");
     }
     let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     format!("{}{hint}", error.message)

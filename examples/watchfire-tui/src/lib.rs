@@ -27,4 +27,4 @@ pub mod update;
 pub mod view;
 
 pub use api::Connect;
-pub use run::{Options, run};
+pub use run::{Ended, Options, run};

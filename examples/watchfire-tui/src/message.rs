@@ -88,6 +88,8 @@ pub enum Message {
     Started(Option<String>),
     /// An agent could not be started, in words.
     NotStarted(String),
+    /// The chat that starts by itself has no agent, in words.
+    NoAgent(String),
 }
 
 /// An action. Each but the first and the last is one call of the API.
@@ -95,6 +97,8 @@ pub enum Message {
 pub enum Command {
     /// End the program.
     Quit,
+    /// End the program, which is of no use without an agent, with these words.
+    GiveUp(String),
     /// `CreateTask`.
     CreateTask(Box<proto::CreateTaskRequest>),
     /// `UpdateTask`.

@@ -80,11 +80,22 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// Runs until the person leaves, or a signal ends it. The terminal is put back in any case.
+/// Reason why [`run`] ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The person left, or a signal came.
+    Left,
+    /// The chat that starts by itself has no agent, in words.
+    NoAgent(String),
+}
+
+/// Runs until the person leaves, a signal ends it, or the chat that [`Options::chat`] asks for has no agent. The terminal is
+/// put back in any case.
 ///
 /// # Errors
 /// Those of the terminal; and after a panic of a part of it, whose message is on the terminal then.
-pub async fn run(options: Options) -> std::io::Result<()> {
+pub async fn run(options: Options) -> std::io::Result<Ended> {
     let mut followed = Following::begin(options.project.clone(), &options.connect, options.chat);
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .into_iter()
@@ -131,7 +142,7 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 Some(Ok(event)) => of_event(event),
                 Some(Err(error)) => break Err(error),
                 // The terminal is gone.
-                None => break Ok(()),
+                None => break Ok(Ended::Left),
             },
             message = followed.told.recv() => message,
             () = tokio::time::sleep(TICK), if moves => Some(Message::Tick(millis(began))),
@@ -146,8 +157,8 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 is_stopped = true;
                 None
             }
-            () = signalled => break Ok(()),
-            _ = &mut gone => break Ok(()),
+            () = signalled => break Ok(Ended::Left),
+            _ = &mut gone => break Ok(Ended::Left),
             () = failed() => break Err(std::io::Error::other("a part of the program failed")),
         };
         if is_stopped {
@@ -170,10 +181,11 @@ pub async fn run(options: Options) -> std::io::Result<()> {
         while let Ok(message) = followed.told.try_recv() {
             commands.extend(update(&mut model, message));
         }
-        let mut leaves = false;
+        let mut leaves = None;
         for command in commands {
             match command {
-                Command::Quit => leaves = true,
+                Command::Quit => leaves = Some(Ended::Left),
+                Command::GiveUp(words) => leaves = Some(Ended::NoAgent(words)),
                 Command::SendInput(_) => {
                     awaits_echo = true;
                     followed.carry_out(command);
@@ -218,8 +230,8 @@ pub async fn run(options: Options) -> std::io::Result<()> {
                 command => followed.carry_out(command),
             }
         }
-        if leaves {
-            break Ok(());
+        if let Some(ended) = leaves {
+            break Ok(ended);
         }
     };
     drop(screen);

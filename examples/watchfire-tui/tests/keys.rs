@@ -12,7 +12,7 @@ use watchfire_tui::update::update;
 
 fn name(command: &Command) -> &'static str {
     match command {
-        Command::Quit => "quit",
+        Command::Quit | Command::GiveUp(_) => "quit",
         Command::CreateTask(_) => "CreateTask",
         Command::UpdateTask(_) => "UpdateTask",
         Command::DeleteTask(_) => "DeleteTask",

@@ -300,6 +300,64 @@ fn work_is_looked_at_and_merged() {
     shown.leave();
 }
 
+/// Work that meets another change of the same line goes back to its agent, who is talked to in that worktree, and is merged then.
+#[test]
+fn a_conflict_is_resolved_with_the_agent() {
+    let home = Home::new();
+    let root = home.shop();
+    // The second attempt finds the work of the first.
+    let script = "run test -e mine || { touch mine; printf 'mine\\ntwo\\nthree\\n' > a.txt; git add -A; git commit -qm mine; }
+run git merge -q main || { printf 'ours and theirs\\ntwo\\nthree\\n' > a.txt; git commit -qam resolved; }
+say What now?
+line
+done";
+    home.0.task(&root, "Work", script);
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("[▶]");
+    shown.keys("s");
+    shown.wait("What now?");
+    fs::write(root.join("a.txt"), "theirs\ntwo\nthree\n").unwrap();
+    home.0.git(&root, &["commit", "-qam", "theirs"]);
+    shown.keys("\tgo on\r\t");
+    shown.wait("Work  conflict");
+    shown.wait("● Idle");
+    shown.keys("B");
+    shown.wait("resolve the conflict.");
+    shown.keys("\r");
+    shown.wait("● Task #0001");
+    until("a new terminal asks", || {
+        let text = shown.text();
+        text.contains("What now?") && !text.contains("line: go on")
+    });
+    shown.keys("\tkeep both\r");
+    until("it is merged", || home.0.states(&root) == [(1, "merged".to_owned())]);
+    shown.wait("● Idle");
+    assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "ours and theirs\ntwo\nthree\n");
+    shown.keys("\t");
+    shown.leave();
+}
+
+/// Without its agent's program it says so and ends, as without git; without a chat it opens.
+#[test]
+fn without_its_agent_it_says_so_and_ends() {
+    let home = Home::new();
+    let root = home.shop();
+    home.0.run(&root, ["settings", "default_agent", "claude-code"]).good();
+    let settings = home.0.path("watchfire-home/settings.yaml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(settings, format!("{text}agents:\n  claude-code:\n    path: /nowhere\n")).unwrap();
+    let (painted, code) = Shown::start(&home, &root, &[], &[]).0.end();
+    assert_eq!(code, Some(1));
+    assert_clean(&painted);
+    // On the person's own screen, below what was there.
+    let (_, said) = painted.rsplit_once("\x1b[?1049l").unwrap();
+    assert!(said.contains("Claude Code not found. Configure path in settings."), "{said}");
+    assert!(said.contains("watchfire tui --no-chat"), "{said}");
+    let shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("No tasks yet");
+    shown.leave();
+}
+
 /// Lines that have left the agent's screen are found, and text is copied with the mouse.
 #[test]
 fn lines_are_found_and_copied() {

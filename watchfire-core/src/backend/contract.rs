@@ -206,7 +206,7 @@ impl ProgramSearch {
                 Ok(path)
             } else {
                 Err(Error::new(ErrorKind::ProgramMissing, "the configured program is not an executable file")
-                    .with("field", format_args!("agents.{name}.path"))
+                    .with("program", name)
                     .with_path(path))
             };
         }

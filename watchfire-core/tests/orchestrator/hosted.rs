@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
 use watchfire_core::inquiry::InquiryState;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::process::Liveness;
@@ -19,6 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("many_kills_cost_no_line_of_a_log", many_kills),
         trial("what_an_agent_did_alone_is_merged", done_alone),
         trial("an_agent_that_failed_alone_is_known_to_have_failed", crashed_alone),
+        trial("a_session_that_was_lost_with_its_guardian_begins_again", lost),
         trial("a_question_asked_to_nobody_is_answered", asked_alone),
         trial("a_question_in_a_message_outlives_a_kill", asked_before),
         trial("an_answer_outlives_a_kill", answered),
@@ -260,6 +262,21 @@ async fn crashed_alone() {
     let Ending::Crashed { reason } = &ending else { panic!("{ending}") };
     assert!(reason.contains("exit code 9") && reason.contains("the reason"), "{reason}");
     assert_eq!(life.subject.task(), Some(task));
+}
+
+/// As after the end of the machine: no fault of the agent's.
+async fn lost() {
+    let again = format!("test $(wc -l < starts) = 1 || {{ {DONE}; }}; sleep 1000");
+    let (killable, task) = Killable::working(&script(&again)).await;
+    let temp = killable.kill();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", agent(temp.path()))).unwrap();
+    let guardian =
+        status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(guardian).unwrap(), Signal::KILL).unwrap();
+    let mut world = World::built(temp, |builder| builder.resume(true)).await;
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    assert_eq!(starts(world.temp.path()), 2);
 }
 
 /// Asks a question by file once there is a file `ask`, and is done when the answer has come.

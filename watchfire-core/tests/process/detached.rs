@@ -30,7 +30,9 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("its_terminal_is_taken_over", terminal),
         flavour.trial("queries_that_were_answered_are_known", queries),
         flavour.trial("a_program_may_leave_it_in_order", leaves),
+        flavour.trial("a_program_may_take_long_to_die", dies_slowly),
         flavour.trial("it_ends_at_its_limit_and_after_its_time_alone", ends_alone),
+        flavour.trial("an_agent_that_nobody_came_for_has_no_end_of_its_own", nobody_comes),
         flavour.trial("without_its_guardian_its_end_is_unknown", guardian_killed),
         flavour.trial("what_its_host_holds_stays_held", held),
         flavour.trial("an_agent_that_prints_to_nobody_is_not_held_up", prints_to_nobody),
@@ -65,6 +67,15 @@ impl Program {
     fn start(folder: &Path, mark: &Mark, channel: &str, script: Option<&str>) -> Self {
         let folder = folder.to_str().unwrap();
         let args = [folder, mark.name(), channel].into_iter().chain(script);
+        Self::with(args)
+    }
+
+    /// Launches a session. `lingers`: it drops the session, and lives on; `alone`: nobody needs to come for the session.
+    fn special(folder: &Path, mark: &Mark, script: &str, how: &str) -> Self {
+        Self::with([folder.to_str().unwrap(), mark.name(), "terminal", script, how].into_iter())
+    }
+
+    fn with<'a>(args: impl Iterator<Item = &'a str>) -> Self {
         let helper = helper();
         let command = helper.direct_command("test-detached", args);
         let options = SpawnOptions::default().with_stdout(Stdio::piped()).with_stderr(std::io::stderr());
@@ -88,11 +99,20 @@ fn attach(args: RoleArgs) -> i32 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let helper = Helper::at(std::env::current_exe().unwrap()).unwrap();
-        let host = Detached::new(helper, Path::new(&folder).join("hosts")).unwrap();
+        let mut host = Detached::new(helper, Path::new(&folder).join("hosts")).unwrap();
+        if text(4).as_deref() == Some("alone") {
+            host = host.with_orphan_limit(Duration::from_millis(100));
+        }
         let hosted = match text(3) {
             Some(script) => launch(&host, &mark, &channel, &script).await,
             None => host.adopt(&id(&mark)).await.unwrap().expect("it was kept"),
         };
+        if text(4).as_deref() == Some("lingers") {
+            // Its connection ends while it lives on.
+            drop((host, hosted));
+            println!("attached");
+            return std::future::pending().await;
+        }
         println!("attached");
         let mut offset = 0;
         while let Ok(output) = hosted.process.read_from(offset).await {
@@ -239,6 +259,17 @@ async fn leaves(mark: Mark) {
     }
 }
 
+async fn dies_slowly(mark: Mark) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::special(folder.path(), &mark, "echo up; sleep 1000", "lingers");
+    // Longer than any process takes from its connection's end to its own on an idle machine.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    program.kill();
+    let hosted = adopt(folder.path(), &mark).await;
+    read_until(&hosted.process, &mut 0, "up").await;
+    within(hosted.process.terminate(Duration::ZERO)).await.unwrap();
+}
+
 async fn ends_alone(mark: Mark) {
     let folder = tempfile::tempdir().unwrap();
     let limited = launch(&host(folder.path()), &mark, "terminal", "sleep 1000").await;
@@ -254,6 +285,16 @@ async fn ends_alone(mark: Mark) {
     hosted.process.detach().await;
     mark.assert_gone().await;
     assert!(!within(hosted.process.wait()).await.success());
+}
+
+/// How an agent ends that nobody came for says nothing about its work.
+async fn nobody_comes(mark: Mark) {
+    let folder = tempfile::tempdir().unwrap();
+    Program::special(folder.path(), &mark, "trap 'exit 3' HUP; sleep 1000 & wait", "alone").kill();
+    mark.assert_gone().await;
+    let hosted = adopt(folder.path(), &mark).await;
+    assert_eq!(within(hosted.process.wait()).await, Exit::Unknown);
+    hosted.guard.ended();
 }
 
 async fn guardian_killed(mark: Mark) {

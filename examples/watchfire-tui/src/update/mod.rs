@@ -49,6 +49,8 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         }
         Message::Found(line) => found(model, line),
         Message::Logs(list) => logs(model, list),
+        // What is being written is not thrown away.
+        Message::NoAgent(words) if model.overlay.is_none() => vec![Command::GiveUp(words)],
         Message::Screen { session, snapshot } => screen(model, session, snapshot),
         // Terminals send the ends of lines as the Enter key.
         Message::Paste(text) => paste(model, &text.replace("\r\n", "\n").replace('\r', "\n")),
@@ -239,7 +241,7 @@ fn learn(model: &mut Model, message: Message) {
             saved(model);
             words.into_iter().for_each(|words| flash(model, &words, false));
         }
-        Message::NotStarted(words) => {
+        Message::NotStarted(words) | Message::NoAgent(words) => {
             not_saved(model, &words);
             model.not_started = Some(words);
         }

@@ -60,8 +60,14 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
     options.depth = depth();
     options.remote = std::env::var_os("SSH_CONNECTION").is_some();
     choose(&mut options, &settings.tui)?;
-    watchfire_tui::run(options).await.map_err(|error| Error::io("drawing on the terminal", error))?;
-    Ok(Exit::Good)
+    let ended = watchfire_tui::run(options).await;
+    match ended.map_err(|error| Error::io("drawing on the terminal", error))? {
+        watchfire_tui::Ended::NoAgent(words) => {
+            let hint = "`watchfire tui --no-chat` opens it without an agent; `watchfire doctor` lists those of this machine";
+            Err(Error::new(ErrorKind::ProgramMissing, words).with("hint", hint).into())
+        }
+        _ => Ok(Exit::Good),
+    }
 }
 
 /// Takes over what the person has set.

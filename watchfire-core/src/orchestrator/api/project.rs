@@ -238,6 +238,7 @@ impl ProjectHandle {
     /// policy.
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
         let ChatRequest { options, command } = request;
+        effects::preflight_session(&self.0, &options).await?;
         let accepted = self.request(command, Request::Chat { options }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a chat without a life"))?;
         // Accepted means recorded, not started: the session may fail to start, and the caller has to learn
@@ -260,6 +261,7 @@ impl ProjectHandle {
     /// `invalid_input` for a mode that generates nothing; `busy` while it is being generated already, or if its agent
     /// waits for a person; `target_off`, `timeout` or `cancelled`, with the ending, if it proposed nothing.
     pub async fn generate(&self, mode: Mode, options: RunOptions) -> Result<Proposal> {
+        effects::preflight_session(&self.0, &options).await?;
         let accepted = self.request(None, Request::Generate { mode, options }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "no life"))?;
         let (reply, settled) = oneshot::channel();

@@ -76,11 +76,14 @@ pub(crate) enum Agent {
     MayBeMissing,
 }
 
-/// Returns the program of a backend. The error says how to install it.
+/// Returns the program of a backend. The error says whose it is and how to install it.
 pub(crate) fn located(backend: &dyn Backend, search: &ProgramSearch) -> Result<LocatedProgram> {
-    backend.locate(search).map_err(|error| match backend.install_hint() {
-        Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
-        _ => error,
+    backend.locate(search).map_err(|error| {
+        let error = error.with("agent", backend.display_name());
+        match backend.install_hint() {
+            Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
+            _ => error,
+        }
     })
 }
 

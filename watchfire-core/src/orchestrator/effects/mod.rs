@@ -26,7 +26,7 @@ pub(crate) use branches::remove_branch;
 pub(crate) use claims::{release_all, renew_claims};
 pub(crate) use merges::{merge, try_held};
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
-pub(crate) use preflight::preflight;
+pub(crate) use preflight::{preflight, preflight_session};
 pub(crate) use prune::{prune, prune_periodically};
 pub(crate) use recovery::{Unrecovered, end_strangers, recover, report_recovery, sessions_left, sweep};
 pub(crate) use release::{name_targets, not_released, release, release_left, target};

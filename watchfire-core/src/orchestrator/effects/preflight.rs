@@ -1,9 +1,10 @@
-//! Looks at everything that a run needs before anything is claimed: a mistyped agent is one error, and not one for each task.
+//! Looks at everything that a run or a session needs before anything is claimed: a mistyped agent is one error, and not one for
+//! each task.
 
 use std::sync::Arc;
 
 use super::attempts::{chosen, stall_after, time_limit};
-use crate::model::{Task, TaskStatus};
+use crate::model::{Project, Settings, Task, TaskStatus};
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
@@ -11,8 +12,8 @@ use crate::store::TaskQuery;
 use crate::{Error, ErrorKind, Result};
 
 /// Checks the sandbox, the policy, the time limit, the target, the files to share, and the agents of the ready tasks that a run
-/// covers. A missing agent is an
-/// error here only if it is missing for all of them: otherwise its tasks fail alone, and the others run.
+/// covers. A missing agent is an error here only if it is missing for all of them: otherwise its tasks fail alone, and the others
+/// run.
 ///
 /// # Errors
 /// `unknown_backend`, `program_missing`; `not_found` for a target that is no branch; errors of the sandbox, the settings and
@@ -35,13 +36,37 @@ pub(crate) async fn preflight(
         return Ok(());
     }
     Wanted::of(&project)?;
+    check_target(shared, &project).await?;
+    let tasks = tasks.into_iter().map(Some).collect();
+    check_agents(shared, options, (project, settings), tasks).await
+}
+
+/// Checks the sandbox, the policy and the agent of a session without a task.
+///
+/// # Errors
+/// `unknown_backend`, `program_missing`; errors of the sandbox, the settings and the store.
+pub(crate) async fn preflight_session(shared: &Arc<ProjectShared>, options: &RunOptions) -> Result<()> {
+    let configured = shared.settings().await?;
+    check_agents(shared, options, configured, vec![None]).await
+}
+
+async fn check_target(shared: &ProjectShared, project: &Project) -> Result<()> {
     let target = shared.workspace.check_target(&project.default_branch).await;
     target.map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::InvalidInput if !project.default_branch.is_empty() => {
             error.with("file", "project.yaml").with("field", "default_branch")
         }
         _ => error,
-    })?;
+    })
+}
+
+/// Succeeds if the agent of one of these, or of a session without a task, is there.
+async fn check_agents(
+    shared: &Arc<ProjectShared>,
+    options: &RunOptions,
+    (project, settings): (Project, Settings),
+    tasks: Vec<Option<Task>>,
+) -> Result<()> {
     let (shared, options) = (Arc::clone(shared), options.clone());
     blocking("looking at what a run needs", move || {
         let sandboxes = &shared.inner.sandboxes;
@@ -50,7 +75,7 @@ pub(crate) async fn preflight(
         own_policy(&shared, &project, &settings)?;
         let mut missing: Option<Error> = None;
         for task in &tasks {
-            let found = chosen(&shared, &options, Some(task), &project, &settings).and_then(|backend| {
+            let found = chosen(&shared, &options, task.as_ref(), &project, &settings).and_then(|backend| {
                 let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
                 located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options)))
             });

@@ -66,7 +66,7 @@ pub(super) const ERRORS_FD: i32 = 70;
 const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// Grace for the tree of an orchestrator that was killed.
 const AFTER_LIFELINE: Duration = Duration::from_secs(1);
-/// Grace for the tree of a session that passed its time limit without an orchestrator.
+/// Grace for the tree of a session that passed its time limit without an orchestrator, or for which none came.
 const AFTER_LIMIT: Duration = Duration::from_secs(5);
 /// Upper bound for the reads of stderr after the last process: what a pipe can hold, and more.
 const LAST_READS: usize = 64;
@@ -85,6 +85,7 @@ fn run(mut args: RoleArgs) -> i32 {
         wakeups: Wakeups::new(),
         agent: None,
         ending: None,
+        is_abandoned: false,
         started: None,
         exited: None,
         code: None,
@@ -111,6 +112,8 @@ struct Guardian {
     /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
+    /// The tree was ended because nobody came for it: how its agent ended says nothing.
+    is_abandoned: bool,
     /// The report of the agent's start, for orchestrators that come later.
     started: Option<Report>,
     /// The report of the agent's end.
@@ -186,7 +189,7 @@ impl Guardian {
             self.report(&Report::Complaint(bytes));
         }
         if let Some(intake) = self.intake.take() {
-            let end = intake.finish(self.code);
+            let end = intake.finish(self.code.filter(|_| !self.is_abandoned));
             self.report(&Report::Output { end });
         }
         self.report(&Report::Ended);
@@ -259,15 +262,27 @@ impl Guardian {
         }
     }
 
+    /// Ends a tree that nobody came for.
+    fn abandon(&mut self) {
+        self.is_abandoned = true;
+        self.end(AFTER_LIMIT);
+    }
+
     /// Takes the step of the end that is due and returns the time until the next.
     fn step(&mut self) -> Option<Duration> {
         let now = Instant::now();
-        let limit = self.hosting.as_ref().and_then(Hosting::ends_at);
-        if self.ending.is_none() && limit.is_some_and(|at| now >= at) {
-            self.end(AFTER_LIMIT);
+        let limit = self.hosting.as_ref().and_then(Hosting::limit);
+        let waits_until = self.hosting.as_ref().and_then(Hosting::waits_until);
+        if self.ending.is_none() {
+            if waits_until.is_some_and(|at| now >= at) {
+                self.abandon();
+            } else if limit.is_some_and(|at| now >= at) {
+                self.end(AFTER_LIMIT);
+            }
         }
         let Some(ending) = self.ending.as_mut() else {
-            return limit.map(|at| at.saturating_duration_since(now));
+            let next = limit.into_iter().chain(waits_until).min();
+            return next.map(|at| at.saturating_duration_since(now));
         };
         if now >= ending.kill_at {
             // Repeated until the tree is empty: a process that forked during the walk was not found by it.
@@ -326,18 +341,17 @@ impl Guardian {
     /// shortens a grace that has begun.
     fn left(&mut self) {
         self.unsent.clear();
-        if self.hosting.as_mut().is_some_and(Hosting::is_left) {
-            self.frames = Frames::default();
-            self.intake.iter_mut().for_each(|intake| intake.attend(false));
-            self.welcome();
-        } else {
-            self.end(AFTER_LIFELINE);
-        }
+        let Some(hosting) = &mut self.hosting else { return self.end(AFTER_LIFELINE) };
+        hosting.left();
+        self.frames = Frames::default();
+        self.intake.iter_mut().for_each(|intake| intake.attend(false));
+        self.welcome();
     }
 
     /// Lets an orchestrator in, if one waits, and reports everything that it must know.
     fn welcome(&mut self) {
-        let Some(hosting) = &mut self.hosting else { return };
+        // Whoever comes now waits for the end.
+        let Some(hosting) = self.hosting.as_mut().filter(|_| !self.is_abandoned) else { return };
         let Some(accepted) = hosting.accept() else { return };
         let input = match &self.intake {
             Some(intake) if intake.is_terminal() => intake.descriptor(),

@@ -11,8 +11,9 @@ use rustix::process::Pid;
 use super::socket::{accept, listen, peer};
 use super::wire::HostIn;
 
-/// Longest time from the end of a connection to the death of the process that had it.
-const DYING: Duration = Duration::from_millis(500);
+/// Longest time from the end of a connection to the death of the process that had it: it may have slow files to close, on a
+/// machine under load. The tree goes on meanwhile.
+const DYING: Duration = Duration::from_secs(10);
 
 /// The guardian's side of a host: its socket, and the descriptors that it holds for the next orchestrator.
 pub(super) struct Hosting {
@@ -26,7 +27,7 @@ pub(super) struct Hosting {
     /// Time limit of the session while no orchestrator is attached.
     limit: Option<Instant>,
     owner: Owner,
-    /// Time at which the last orchestrator went.
+    /// Time at which the last orchestrator's connection ended.
     left_at: Option<Instant>,
     answered: u64,
 }
@@ -37,8 +38,6 @@ enum Owner {
     Process(Option<OwnedFd>),
     /// It went and left the tree to the guardian.
     Gone,
-    /// It has dropped the session.
-    Dropped,
 }
 
 impl Hosting {
@@ -85,23 +84,25 @@ impl Hosting {
         self.input.as_ref().map(|input| input.as_fd())
     }
 
-    /// Notes that no orchestrator is attached. Returns true if the tree goes on: its orchestrator has left it or died.
-    /// One that lives has dropped the session.
-    pub(super) fn is_left(&mut self) -> bool {
-        if let Owner::Process(owner) = &self.owner {
-            self.owner = if has_died(owner.as_ref()) { Owner::Gone } else { Owner::Dropped };
-        }
-        let goes_on = matches!(self.owner, Owner::Gone);
-        if goes_on {
-            self.left_at.get_or_insert_with(Instant::now);
-        }
-        goes_on
+    /// Notes that no orchestrator is attached.
+    pub(super) fn left(&mut self) {
+        self.left_at.get_or_insert_with(Instant::now);
     }
 
-    /// Returns the time at which the tree has to end unless an orchestrator attaches before.
-    pub(super) fn ends_at(&self) -> Option<Instant> {
-        let alone = self.left_at?.checked_add(self.alone);
-        alone.into_iter().chain(self.limit).min()
+    /// Returns the session's time limit, while no orchestrator is attached.
+    pub(super) fn limit(&self) -> Option<Instant> {
+        self.left_at.and(self.limit)
+    }
+
+    /// Returns the time until which another orchestrator is waited for. One whose connection has ended and that does not die
+    /// has dropped the session.
+    pub(super) fn waits_until(&self) -> Option<Instant> {
+        let left_at = self.left_at?;
+        let is_left = match &self.owner {
+            Owner::Process(owner) => has_died(owner.as_ref()),
+            Owner::Gone => true,
+        };
+        left_at.checked_add(if is_left { self.alone } else { DYING })
     }
 
     /// Returns the descriptor to wait for.
@@ -131,10 +132,9 @@ fn watched(process: Pid) -> Option<OwnedFd> {
     }
 }
 
-/// Returns true if the process has died. One that dies closes its descriptors a moment before that.
+/// Returns true if the process has died.
 fn has_died(process: Option<&OwnedFd>) -> bool {
     // One that was gone when it was to be watched.
     let Some(process) = process else { return true };
-    let limit = Timespec::try_from(DYING).ok();
-    poll(&mut [PollFd::new(process, PollFlags::IN)], limit.as_ref()).is_ok_and(|ready| ready > 0)
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
