@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::{ApiError, Daemon, environment, talk_proto, work_proto};
 use watchfire_core::terminal::{Line, Size, Snapshot, Terminal as _};
@@ -217,7 +217,7 @@ impl Api {
         }
     }
 
-    /// Follows the screen of `session` until it ends.
+    /// Follows the screen of `session` until the session ends.
     async fn tile(&self, daemon: &Daemon, session: String) {
         let tell = |message| match message {
             Message::Screen { session, snapshot } => {
@@ -229,7 +229,7 @@ impl Api {
         self.subscribe(daemon, session, tell).await;
     }
 
-    /// Follows the screen that is shown until the stream ends.
+    /// Follows the screen of a session until the session ends, or without an id that of the newest one, and of each after it.
     async fn screen(&self, daemon: &Daemon, session: String) {
         let tell = |message| {
             if let Message::Screen { session, .. } = &message {
@@ -241,7 +241,8 @@ impl Api {
         self.subscribe(daemon, session, tell).await;
     }
 
-    /// Passes on the screens of a session, or of the newest ones, until the stream ends or nobody wants more.
+    /// Passes on the screens of a session, or of the newest ones, until the session ends or nobody wants more. A stream that breaks
+    /// is asked for again.
     async fn subscribe(
         &self,
         daemon: &Daemon,
@@ -254,29 +255,18 @@ impl Api {
             session_id,
             format: proto::ScreenFormat::Changes.into(),
         };
-        let Ok(screens) = daemon.agents().subscribe_screen(request).await else { return };
-        let (mut screens, mut before) = (screens.into_inner(), None::<Arc<Snapshot>>);
-        while let Ok(Some(buffer)) = screens.message().await {
-            let message = if let Some(end) = &buffer.end {
-                // The next session begins with a whole screen.
-                before = None;
-                Message::ScreenEnded(end.outcome == "failed" && end.exit_code != 0)
-            } else {
-                let next = match &before {
-                    None => wire::decode(&buffer.cells),
-                    Some(before) => wire::decode_change(before, &buffer.cells),
-                };
-                match next.map(Arc::new) {
-                    Ok(snapshot) => {
-                        before = Some(Arc::clone(&snapshot));
-                        Message::Screen { session: buffer.session_id, snapshot }
-                    }
-                    Err(error) => Message::Failed(error.report()),
-                }
-            };
-            if tell(message).is_break() {
-                return;
+        loop {
+            match daemon.agents().subscribe_screen(request.clone()).await {
+                Ok(screens) => match pass_on(screens.into_inner(), &mut tell).await {
+                    Ok(()) => return,
+                    Err(Some(words)) => self.tell(Message::Failed(words)),
+                    Err(None) => {}
+                },
+                // It ended in the meantime.
+                Err(error) if error.code() == Code::NotFound => return,
+                Err(_) => {}
             }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 
@@ -605,6 +595,35 @@ impl Api {
             | Command::Alert(_) => None,
         })
     }
+}
+
+/// Passes on screens until their session has ended or nobody wants more. Fails when the stream breaks before, with words if it
+/// brought what no screen is.
+async fn pass_on(
+    mut screens: Streaming<proto::ScreenBuffer>,
+    tell: &mut impl FnMut(Message) -> ControlFlow<()>,
+) -> Result<(), Option<String>> {
+    let (mut before, mut is_over) = (None::<Arc<Snapshot>>, false);
+    while let Some(buffer) = screens.message().await.map_err(|_| None)? {
+        is_over = buffer.end.is_some();
+        let message = if let Some(end) = &buffer.end {
+            // The next session begins with a whole screen.
+            before = None;
+            Message::ScreenEnded(end.outcome == "failed" && end.exit_code != 0)
+        } else {
+            let next = match &before {
+                None => wire::decode(&buffer.cells),
+                Some(before) => wire::decode_change(before, &buffer.cells),
+            };
+            let snapshot = Arc::new(next.map_err(|error| Some(error.report()))?);
+            before = Some(Arc::clone(&snapshot));
+            Message::Screen { session: buffer.session_id, snapshot }
+        };
+        if tell(message).is_break() {
+            return Ok(());
+        }
+    }
+    if is_over { Ok(()) } else { Err(None) }
 }
 
 /// Returns an error in words, with what to do about it.

@@ -118,11 +118,11 @@ impl Screen {
         out.flush()
     }
 
-    /// Rings the bell, and lets the terminal show words as a notification, in the two spellings that terminals know.
+    /// Rings the bell, and lets the terminal show words as a notification.
     pub(crate) fn alert(words: &str) -> std::io::Result<()> {
-        let words: String = words.chars().filter(|c| !c.is_control() && *c != ';').collect();
+        let term = std::env::var("TERM").unwrap_or_default();
         let mut out = stdout().lock();
-        write!(out, "\x07\x1b]9;{words}\x1b\\\x1b]777;notify;Watchfire;{words}\x1b\\")?;
+        write!(out, "\x07{}", notification(words, &term, std::env::var_os("VTE_VERSION").is_some()))?;
         out.flush()
     }
 
@@ -133,6 +133,16 @@ impl Screen {
         let text = selected.text(model.areas().terminal, &drawn);
         execute!(stdout(), CopyToClipboard::to_clipboard_from(text))
     }
+}
+
+/// Returns the sequence by which a terminal shows a notification. There are two, and several terminals know both: they would show
+/// it twice. rxvt, foot and those made of VTE know only the second.
+fn notification(words: &str, term: &str, is_vte: bool) -> String {
+    let words: String = words.chars().filter(|c| !c.is_control() && *c != ';').collect();
+    if is_vte || term.starts_with("rxvt") || term.starts_with("foot") {
+        return format!("\x1b]777;notify;Watchfire;{words}\x1b\\");
+    }
+    format!("\x1b]9;Watchfire: {words}\x1b\\")
 }
 
 /// Returns the keyboard flags to ask for: unambiguous keys, and with `events` repeats and releases too.
@@ -182,4 +192,26 @@ pub(crate) fn restore() {
     );
     let _ = disable_raw_mode();
     let _ = stdout().flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_in_the_one_way_that_it_knows() {
+        for (term, is_vte, is_second) in [
+            ("xterm-kitty", false, false),
+            ("xterm-ghostty", false, false),
+            ("xterm-256color", false, false),
+            ("xterm-256color", true, true),
+            ("foot", false, true),
+            ("rxvt-unicode-256color", false, true),
+        ] {
+            let told = notification("#0001 asks\x1b]0;x\x07 you", term, is_vte);
+            assert_eq!(told.starts_with("\x1b]777;notify;"), is_second, "{term}");
+            assert_eq!(told.starts_with("\x1b]9;"), !is_second, "{term}");
+            assert_eq!(told.matches('\x1b').count(), 2, "{told:?}");
+        }
+    }
 }

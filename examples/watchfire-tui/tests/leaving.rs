@@ -88,7 +88,7 @@ fn shown(connect: Connect) -> std::io::Result<()> {
     // What is asked of the terminal nobody answers here.
     options.dark = Some(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(run(options))
+    runtime.block_on(run(options)).map(drop)
 }
 
 #[test]

@@ -216,6 +216,9 @@ fn a_task_is_run_and_watched() {
     shown.keys("\thello\r");
     shown.keys("\t");
     shown.wait("#0001 asks (A answers): Which port?");
+    // kitty knows both spellings, and would show two.
+    let painted = shown.0.painted();
+    assert_eq!(painted.matches("#0001 asks you").count(), 1, "an episode is told once");
     shown.keys("A8080\r");
     shown.wait("Done (1)");
     shown.wait("● Idle");

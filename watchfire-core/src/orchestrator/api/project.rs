@@ -238,7 +238,10 @@ impl ProjectHandle {
     /// policy.
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
         let ChatRequest { options, command } = request;
-        effects::preflight_session(&self.0, &options).await?;
+        // A repeated request gets its outcome, whatever is missing by now.
+        if !self.was_decided(command.as_ref()).await? {
+            effects::preflight_session(&self.0, &options).await?;
+        }
         let accepted = self.request(command, Request::Chat { options }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a chat without a life"))?;
         // Accepted means recorded, not started: the session may fail to start, and the caller has to learn

@@ -12,8 +12,8 @@ use super::contract::{HostChannel, HostRequest, Hosted, HostedSession, SessionHo
 use super::in_process::{InProcess, end_left};
 use crate::files::{create_private, make_private, read_untrusted, remove_tree, replace};
 use crate::model::{ProcessIdentity, SessionId};
-use crate::process::Liveness;
 use crate::process::helper::Helper;
+use crate::process::{Liveness, end_marked};
 use crate::sandbox::{Denials, PolicyReport, SandboxGuard};
 use crate::session::Recording;
 use crate::session::process::{Exit, Guarded, Host};
@@ -147,7 +147,7 @@ impl SessionHost for Detached {
         })?;
         // Removed with the last process, which this program sees or the next one.
         let own = Own(Arc::new(Mutex::new(Some(folder.clone()))));
-        let mut incomplete = Incomplete(Some(own.clone()));
+        let mut incomplete = Incomplete(Some((session, own.clone())));
         let lasting = request.confined.guard.lasting();
         let folders = lasting.folders;
         let mut held: Vec<OwnedFd> = std::mem::take(&mut request.held);
@@ -165,14 +165,18 @@ impl SessionHost for Detached {
         record.write(&folder)?;
         let mut host = Host::new(folder.clone(), held, self.alone);
         host.limit = request.limit;
-        let hosted = self.here.launch_in(request, Some(host)).await?;
+        let launched = self.here.launch_in(request, Some(host)).await;
+        // From here on it is not only begun.
+        incomplete.0 = None;
+        let hosted = launched.inspect_err(|_| own.remove())?;
         record.processes = hosted.guardian.clone().map(|guardian| (hosted.agent.clone(), guardian));
         record.report = hosted.guard.report();
         // Under the lock: an agent may have ended by now, and its folder be gone.
-        if let Some(folder) = &*own.lock() {
-            record.write(folder)?;
+        let written = own.lock().as_ref().map_or(Ok(()), |folder| record.write(folder));
+        if let Err(error) = written {
+            hosted.process.terminate(Duration::ZERO).await?;
+            return Err(error);
         }
-        incomplete.0 = None;
         Ok(hosted)
     }
 
@@ -287,12 +291,16 @@ impl Own {
     }
 }
 
-/// A launch whose folder is removed on drop.
-struct Incomplete(Option<Own>);
+/// A launch that is given up if it is dropped.
+struct Incomplete(Option<(SessionId, Own)>);
 
 impl Drop for Incomplete {
     fn drop(&mut self) {
-        self.0.iter().for_each(Own::remove);
+        if let Some((session, own)) = self.0.take() {
+            // Blocking, so that it takes nothing of another launch of this session. Its guardian would wait for the next program.
+            let _ = end_marked(&session);
+            own.remove();
+        }
     }
 }
 

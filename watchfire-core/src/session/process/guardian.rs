@@ -307,12 +307,14 @@ impl Guardian {
         let is_behind = !self.unsent.is_empty();
         let control = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let errors = self.errors.as_ref().filter(|_| !is_behind);
+        // Who comes too late is not let in, and must not wake us.
+        let hosting = self.hosting.as_ref().filter(|_| !self.is_abandoned);
         let fds = [
             (self.control.as_ref().map(AsFd::as_fd), control),
             (self.wakeups.fd(), PollFlags::IN),
             (intake.and_then(Intake::fd), PollFlags::IN),
             (errors.and_then(Errors::fd), PollFlags::IN),
-            (self.hosting.as_ref().and_then(Hosting::fd), PollFlags::IN),
+            (hosting.and_then(Hosting::fd), PollFlags::IN),
         ];
         let polled = |(fd, flags): (Option<_>, _)| Some(PollFd::from_borrowed_fd(fd?, flags));
         let mut fds: Vec<_> = fds.into_iter().filter_map(polled).collect();

@@ -102,7 +102,7 @@ impl Hosting {
             Owner::Process(owner) => has_died(owner.as_ref()),
             Owner::Gone => true,
         };
-        left_at.checked_add(if is_left { self.alone } else { DYING })
+        left_at.checked_add(if is_left { self.alone } else { DYING.min(self.alone) })
     }
 
     /// Returns the descriptor to wait for.

@@ -223,6 +223,10 @@ impl Started {
                 let kept = files::keep_transcript(&transcript.path, &self.log_name.with_extension("jsonl"));
                 check("keeping the transcript", kept);
             }
+            if self.is_taken {
+                // Nobody else sees to what is left of one that had ended before.
+                self.guard.ended();
+            }
             let ended = (self.guard.report(), self.guard.denials(), last.refused.clone());
             self.record.end(&shared, ended);
             check("keeping what was spent", self.purse.close(self.session.counted(), &last));

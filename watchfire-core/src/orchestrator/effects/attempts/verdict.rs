@@ -8,7 +8,7 @@ use crate::model::{TaskNumber, TaskStatus};
 use crate::orchestrator::effects::{claims, room};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Ending, Life, NoticeCode, Outcome, StopReason};
-use crate::session::{Cause, Claim, Ended};
+use crate::session::{Cause, Claim, Ended, Exit};
 use crate::store::TaskPatch;
 use crate::{ErrorKind, Result};
 
@@ -154,6 +154,10 @@ pub(in crate::orchestrator::effects) async fn without_claim(
             words => format!("; its last words: {words}"),
         };
         return Ok(Outcome::Ended(Ending::TimedOut { reason: format!("took longer than {limit}{said}") }));
+    }
+    // Its guardian was killed, by the machine's end if by nobody else, or gave it up: no fault of its agent's.
+    if started.is_taken && ended.exit == Exit::Unknown {
+        return Ok(Outcome::Interrupted);
     }
     // What it died of, most likely.
     room::check(shared).await?;

@@ -14,7 +14,7 @@ use crate::orchestrator::effects::claims;
 use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking, caught};
 use crate::schedule::{Answer, Life, LifeState, NoticeCode, SessionRef};
 use crate::session::{
-    Deadline, Exit, LogFile, Reach, Recording, STALL_AFTER, Session, SessionDirectory, SessionInfo, Taken,
+    Deadline, LogFile, Reach, Recording, STALL_AFTER, Session, SessionDirectory, SessionInfo, Taken,
 };
 use crate::workspace::WorkspaceKey;
 use crate::{ErrorKind, Result};
@@ -66,11 +66,6 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
     };
     let (purse, log_file) = blocking("opening the account of a session", open).await?;
     let Some(hosted) = inner.host.adopt(&session.id).await? else { return Ok(None) };
-    // Its guardian was killed, by the machine's end if by nobody else, or gave it up: no fault of its agent's.
-    let exit = tokio::time::timeout(Duration::ZERO, hosted.process.wait()).await;
-    if exit.is_ok_and(|exit| exit == Exit::Unknown) {
-        return Ok(None);
-    }
     let (given, missed) = answers(&directory, &life, &session.id).await?;
     let answered = hosted.answered;
     // Read now: it may have ended since.
