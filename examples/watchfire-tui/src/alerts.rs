@@ -24,13 +24,29 @@ pub(crate) fn reason(agent: &proto::AgentStatus) -> Option<&'static str> {
     }
 }
 
+/// Returns true for a task whose last work came to nothing, though its person did not stop it.
+fn has_failed(model: &Model, task: &proto::Task) -> bool {
+    let is_bad = matches!(
+        task.state.as_str(),
+        "conflict"
+            | "crashed"
+            | "ended without saying so"
+            | "error"
+            | "gave up"
+            | "setup failed"
+            | "timed out"
+            | "verify failed"
+    );
+    task.success == Some(false) || is_bad && model.agent_of(task.task_number).is_none()
+}
+
 /// Compares the agents and tasks that need the person with the last announcement, and returns an alert for new ones.
 pub(crate) fn news(model: &mut Model) -> Option<Command> {
     if model.connection != Connection::Connected {
         return None;
     }
     let waiting = model.status.all.iter().filter_map(|agent| Some((agents::name(agent), reason(agent)?)));
-    let failed = model.tasks.iter().filter(|task| task.success == Some(false));
+    let failed = model.tasks.iter().filter(|task| has_failed(model, task));
     let failed = failed.map(|task| (format!("#{:04}", task.task_number), "has failed"));
     let now: std::collections::BTreeSet<_> = waiting.chain(failed).collect();
     // What was so before the program started is seen on the screen.

@@ -31,6 +31,9 @@ const MISSING: &str = "program_missing";
 /// Time in which a daemon that does not answer may still say why.
 const REASON: Duration = Duration::from_millis(500);
 
+/// A command, and the session whose terminal was shown when it was given.
+pub(crate) type ForSession = (String, Command);
+
 /// Finds the daemon, or starts it.
 pub type Connect =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Daemon, ApiError>> + Send>> + Send + Sync>;
@@ -46,14 +49,12 @@ pub(crate) struct Api {
     followed: watch::Sender<String>,
     /// The sessions whose screens are shown side by side.
     watched: watch::Sender<Vec<String>>,
-    /// The session whose screen was shown last: keys are for it.
-    shown: watch::Sender<String>,
 }
 
 impl Api {
     pub(crate) fn new(project: String, messages: mpsc::UnboundedSender<Message>) -> Self {
-        let (followed, shown, watched) = Default::default();
-        Self { project, messages, daemon: watch::Sender::new(None), followed, watched, shown }
+        let (followed, watched) = Default::default();
+        Self { project, messages, daemon: watch::Sender::new(None), followed, watched }
     }
 
     fn tell(&self, message: Message) {
@@ -106,6 +107,7 @@ impl Api {
         };
         // After the subscription, so that nothing is missed in between.
         if let Err(error) = self.refresh(daemon).await {
+            self.tell(Message::Failed(words_of(error.clone())));
             return error;
         }
         self.tell(Message::Connected);
@@ -115,12 +117,12 @@ impl Api {
         let screens = tokio::spawn(self.clone().screens(daemon.clone()));
         let tiles = tokio::spawn(self.clone().tiles(daemon.clone()));
         let ended = 'following: loop {
-            if let Some(ended) = end_of(events.message().await) {
+            if let Some(ended) = self.news(events.message().await) {
                 break ended;
             }
             // One change seldom comes alone.
             while let Ok(next) = tokio::time::timeout(TOGETHER, events.message()).await {
-                if let Some(ended) = end_of(next) {
+                if let Some(ended) = self.news(next) {
                     break 'following ended;
                 }
             }
@@ -128,17 +130,33 @@ impl Api {
                 // The stream knows better why the daemon does not answer.
                 let reason = async {
                     loop {
-                        if let Some(ended) = end_of(events.message().await) {
+                        if let Some(ended) = self.news(events.message().await) {
                             return ended;
                         }
                     }
                 };
-                break tokio::time::timeout(REASON, reason).await.unwrap_or(error);
+                break tokio::time::timeout(REASON, reason).await.unwrap_or_else(|_| {
+                    self.tell(Message::Failed(words_of(error.clone())));
+                    error
+                });
             }
         };
         screens.abort();
         tiles.abort();
         ended
+    }
+
+    /// Passes on words for the person; all else is read anew. Returns the reason why the stream has ended, if it has.
+    fn news(&self, next: Result<Option<proto::Event>, Status>) -> Option<Status> {
+        match next {
+            Ok(Some(proto::Event { payload: Some(proto::event::Payload::Message(words)), .. })) => {
+                self.tell(Message::Notice(words));
+                None
+            }
+            Ok(Some(_)) => None,
+            Ok(None) => Some(Status::unavailable("the stream has ended")),
+            Err(error) => Some(error),
+        }
     }
 
     /// Reads everything anew.
@@ -149,9 +167,10 @@ impl Api {
             ..Default::default()
         };
         let project = daemon.projects().get_project(self.id()).await?.into_inner();
-        let tasks = daemon.tasks().list_tasks(list).await?.into_inner().tasks;
+        let proto::TaskList { tasks, malformed } = daemon.tasks().list_tasks(list).await?.into_inner();
         let status = daemon.agents().get_agent_status(self.id()).await?.into_inner();
         self.tell(Message::Project(Box::new(project)));
+        self.tell(Message::Malformed(malformed));
         self.tell(Message::Tasks(tasks));
         self.tell(Message::Status(Box::new(status)));
         Ok(())
@@ -162,7 +181,7 @@ impl Api {
         let idle = daemon.agents().get_agent_status(self.id()).await;
         if idle.is_ok_and(|status| status.into_inner().all.is_empty()) {
             let chat = Command::StartAgent { mode: "chat", tasks: Vec::new() };
-            match self.answer(daemon, chat).await {
+            match self.answer(daemon, String::new(), chat).await {
                 Ok(message) => message.into_iter().for_each(|message| self.tell(message)),
                 Err(error) if ApiError::from(error.clone()).code == MISSING => {
                     self.tell(Message::NoAgent(words_of(error)));
@@ -232,9 +251,6 @@ impl Api {
     /// Follows the screen of a session until the session ends, or without an id that of the newest one, and of each after it.
     async fn screen(&self, daemon: &Daemon, session: String) {
         let tell = |message| {
-            if let Message::Screen { session, .. } = &message {
-                self.shown.send_replace(session.clone());
-            }
             self.tell(message);
             ControlFlow::Continue(())
         };
@@ -263,15 +279,20 @@ impl Api {
                     Err(None) => {}
                 },
                 // It ended in the meantime.
-                Err(error) if error.code() == Code::NotFound => return,
+                Err(error) if matches!(error.code(), Code::NotFound | Code::FailedPrecondition) => return,
                 Err(_) => {}
             }
             tokio::time::sleep(AGAIN).await;
         }
     }
 
-    /// Carries out a command. Keys go one after the other, everything else beside them.
-    pub(crate) fn carry_out(&self, command: Command, keys: &mpsc::UnboundedSender<Command>) {
+    /// Carries out a command; keys and what was printed are of `session`. Keys go one after the other, everything else beside them.
+    pub(crate) fn carry_out(
+        &self,
+        session: String,
+        command: Command,
+        keys: &mpsc::UnboundedSender<ForSession>,
+    ) {
         if let Command::Follow(session) = command {
             self.followed.send_replace(session);
             return;
@@ -282,21 +303,35 @@ impl Api {
         }
         if matches!(command, Command::SendInput(_) | Command::Resize { .. }) {
             // An error means that the program ends.
-            let _ = keys.send(command);
+            let _ = keys.send((session, command));
             return;
         }
         let Some(daemon) = self.daemon.borrow().clone() else {
             return self.tell(Message::Failed("the daemon does not answer".to_owned()));
         };
-        tokio::spawn(self.clone().call(daemon, command));
+        tokio::spawn(self.clone().call(daemon, session, command));
     }
 
-    /// Sends keys and sizes in their order.
-    pub(crate) async fn send_keys(self, mut keys: mpsc::UnboundedReceiver<Command>) {
+    /// Sends keys and sizes in their order: an agent that reads nothing holds up only its own.
+    pub(crate) async fn send_keys(self, mut keys: mpsc::UnboundedReceiver<ForSession>) {
+        // They end with this task.
+        let (mut working, mut queues) = (JoinSet::new(), HashMap::<_, mpsc::UnboundedSender<_>>::new());
+        while let Some((session, command)) = keys.recv().await {
+            let queue = queues.entry(session.clone()).or_insert_with(|| {
+                let (queue, queued) = mpsc::unbounded_channel();
+                working.spawn(self.clone().send_to(session, queued));
+                queue
+            });
+            // The other end lives as long as this one.
+            let _ = queue.send(command);
+        }
+    }
+
+    async fn send_to(self, session: String, mut keys: mpsc::UnboundedReceiver<Command>) {
         while let Some(command) = keys.recv().await {
             let daemon = self.daemon.borrow().clone();
             match (daemon, &command) {
-                (Some(daemon), _) => self.clone().call(daemon, command).await,
+                (Some(daemon), _) => self.clone().call(daemon, session.clone(), command).await,
                 (None, Command::SendInput(_)) => {
                     self.tell(Message::Failed(
                         "the daemon does not answer; what you type goes nowhere".to_owned(),
@@ -307,9 +342,9 @@ impl Api {
         }
     }
 
-    async fn call(self, daemon: Daemon, command: Command) {
+    async fn call(self, daemon: Daemon, session: String, command: Command) {
         let starts = matches!(command, Command::StartAgent { .. } | Command::SendBack { .. });
-        match self.answer(&daemon, command).await {
+        match self.answer(&daemon, session, command).await {
             Ok(Some(message)) => self.tell(message),
             Ok(None) => {}
             Err(error) => {
@@ -320,7 +355,13 @@ impl Api {
     }
 
     /// Searches upwards from a line. Returns the number of the first line that contains the text.
-    async fn find(&self, daemon: &Daemon, text: &str, before: u64) -> Result<Option<u64>, Status> {
+    async fn find(
+        &self,
+        daemon: &Daemon,
+        session_id: &str,
+        text: &str,
+        before: u64,
+    ) -> Result<Option<u64>, Status> {
         let wanted = text.to_lowercase();
         let mut before = before;
         while before > 0 {
@@ -330,7 +371,7 @@ impl Api {
                 project_id: self.project.clone(),
                 offset,
                 limit: PAGE,
-                session_id: self.shown.borrow().clone(),
+                session_id: session_id.to_owned(),
             };
             let page = daemon.agents().get_scrollback(request).await?.into_inner();
             let numbered = (page.offset..before).zip(&page.lines);
@@ -402,7 +443,12 @@ impl Api {
     }
 
     /// Makes the call of a command and returns its answer as a message. Changes arrive separately, as events.
-    async fn answer(&self, daemon: &Daemon, command: Command) -> Result<Option<Message>, Status> {
+    async fn answer(
+        &self,
+        daemon: &Daemon,
+        session_id: String,
+        command: Command,
+    ) -> Result<Option<Message>, Status> {
         let (meta, project_id) = (Some(meta()), self.project.clone());
         let task = |task_number| proto::TaskId {
             meta: Some(self::meta()),
@@ -507,39 +553,41 @@ impl Api {
                 Some(Message::Status(Box::new(status)))
             }
             Command::SendInput(data) => {
-                let session_id = self.shown.borrow().clone();
                 let request = proto::SendInputRequest { meta, project_id, data, session_id };
                 daemon.agents().send_input(request).await?;
                 None
             }
             Command::Resize { rows, cols } => {
                 let (rows, cols) = (rows.into(), cols.into());
-                let session_id = self.shown.borrow().clone();
                 let request = proto::ResizeRequest { meta, project_id, rows, cols, session_id };
                 // The end of the session is seen on its screen.
                 let _ = daemon.agents().resize(request).await;
                 None
             }
-            Command::Answer { task, text } => {
+            Command::Answer { task, question, text } => {
                 let request = talk_proto::AnswerRequest {
                     project_id,
                     task_number: u32::try_from(task).unwrap_or_default(),
-                    conversation_id: String::new(),
+                    conversation_id: question,
                     text,
                 };
                 daemon.talk().answer(request).await?;
                 Some(Message::Saved)
             }
             Command::GetScrollback(offset) => {
-                let session_id = self.shown.borrow().clone();
+                let session = session_id.clone();
                 let request = proto::ScrollbackRequest { meta, project_id, offset, limit: 0, session_id };
                 let lines = daemon.agents().get_scrollback(request).await?.into_inner();
-                Some(Message::Scrollback(
-                    lines.offset,
-                    lines.lines.iter().map(|line| line_of(line)).collect(),
-                ))
+                Some(Message::Scrollback {
+                    session,
+                    from: lines.offset,
+                    lines: lines.lines.iter().map(|line| line_of(line)).collect(),
+                })
             }
-            Command::Find { text, before } => Some(Message::Found(self.find(daemon, &text, before).await?)),
+            Command::Find { text, before } => {
+                let line = self.find(daemon, &session_id, &text, before).await?;
+                Some(Message::Found { session: session_id, line })
+            }
             Command::ListLogs => Some(self.logs(daemon).await?),
             Command::GetLog(log_id) => {
                 let request = proto::LogId { meta, project_id, log_id };
@@ -643,15 +691,6 @@ fn line_of(text: &str) -> Arc<Line> {
     let mut terminal = Emulator::new(Size::new(WIDEST, 1));
     terminal.process(text.as_bytes());
     terminal.snapshot().lines.first().cloned().unwrap_or_default()
-}
-
-/// Returns the reason why a stream has ended, if it has.
-fn end_of(next: Result<Option<proto::Event>, Status>) -> Option<Status> {
-    match next {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(Status::unavailable("the stream has ended")),
-        Err(error) => Some(error),
-    }
 }
 
 /// Says who calls.

@@ -90,6 +90,11 @@ pub(crate) fn open(model: &mut Model, kind: Kind) -> Vec<Command> {
     });
     let list = Listed { kind, rows, selected: 0, wanted: String::new() };
     model.overlay = Some(Overlay::List(Box::new(list)));
+    call(kind)
+}
+
+/// Returns the call that fills a list.
+pub(crate) fn call(kind: Kind) -> Vec<Command> {
     match kind {
         Kind::Branches => vec![Command::ListBranches],
         Kind::Trash => vec![Command::ListTrash],

@@ -32,6 +32,10 @@ pub enum Message {
     ShutDown,
     /// The project, as it is now.
     Project(Box<proto::Project>),
+    /// Files that are no tasks, with their reasons.
+    Malformed(Vec<proto::MalformedTask>),
+    /// Words for the person about something that happened in the project.
+    Notice(String),
     /// All tasks of the project.
     Tasks(Vec<proto::Task>),
     /// The status of the project's agents.
@@ -53,9 +57,21 @@ pub enum Message {
         snapshot: Arc<Snapshot>,
     },
     /// Lines that have left the screen, with the number of the first.
-    Scrollback(u64, Vec<Arc<Line>>),
+    Scrollback {
+        /// Their session.
+        session: String,
+        /// That number.
+        from: u64,
+        /// The lines.
+        lines: Vec<Arc<Line>>,
+    },
     /// Result of a search: the number of the line, if there is one.
-    Found(Option<u64>),
+    Found {
+        /// The session that was searched.
+        session: String,
+        /// That number.
+        line: Option<u64>,
+    },
     /// Logs of sessions.
     Logs(Vec<proto::Log>),
     /// One log, with its content.
@@ -139,6 +155,8 @@ pub enum Command {
     Answer {
         /// The task whose agent asks.
         task: i32,
+        /// The id of the question.
+        question: String,
         /// The answer.
         text: String,
     },

@@ -96,10 +96,10 @@ impl RightTab {
 }
 
 /// The purpose of words to an agent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Words {
-    /// An answer to what it asks.
-    Answer,
+    /// An answer to the question with this id.
+    Answer(String),
     /// A complaint about its work.
     SendBack,
 }
@@ -198,6 +198,19 @@ pub struct Terminal {
     pub lines: (u64, Vec<Arc<Line>>),
 }
 
+/// A log that is read.
+#[derive(Clone, Debug)]
+pub struct OpenLog {
+    /// The log.
+    pub log: Box<proto::Log>,
+    /// Its text in rows of `columns`: it may be long, so that it is not laid out for each picture.
+    pub rows: Vec<String>,
+    /// Width of the rows. 0 before they are laid out.
+    pub columns: u16,
+    /// The first row that is shown.
+    pub at: usize,
+}
+
 /// The logs, once they were asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Logs {
@@ -205,8 +218,8 @@ pub struct Logs {
     pub list: Option<Vec<proto::Log>>,
     /// The selected one.
     pub selected: usize,
-    /// The open one, and its first line that is shown.
-    pub open: Option<(Box<proto::Log>, u16)>,
+    /// The open one.
+    pub open: Option<OpenLog>,
     /// A task whose last log is opened once the list is there.
     pub wanted: Option<i32>,
 }
@@ -259,6 +272,12 @@ pub struct Model {
     pub project: proto::Project,
     /// Its tasks, in work order.
     pub tasks: Vec<proto::Task>,
+    /// Files that are no tasks, with their reasons.
+    pub malformed: Vec<proto::MalformedTask>,
+    /// First row of the list of tasks on the screen.
+    pub list_at: usize,
+    /// A task that was just created, and comes with the next list.
+    pub created: i32,
     /// The status of its agents.
     pub status: proto::AgentStatus,
     /// The panel that has the keys.

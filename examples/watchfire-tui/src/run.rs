@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
-use crate::api::{Api, Connect};
+use crate::api::{Api, Connect, ForSession};
 use crate::keymap::Keymap;
 use crate::message::{Command, Message};
 use crate::model::Model;
@@ -114,7 +114,7 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
     let (mut drawn, mut is_new, mut is_typed) = (None::<Instant>, true, false);
     // The next screen shows what a key did in the agent's terminal.
     let mut awaits_echo = false;
-    let mut resize: Option<(Instant, Command)> = None;
+    let mut resize: Option<(Instant, String, Command)> = None;
     let ended = loop {
         let frame = match (is_typed, options.remote) {
             (true, _) => KEY_FRAME,
@@ -128,7 +128,7 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
             (drawn, is_new, is_typed) = (Some(Instant::now()), false, false);
         }
         let wait_frame = drawn.map_or(frame, |drawn| frame.saturating_sub(drawn.elapsed()));
-        let wait_resize = resize.as_ref().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        let wait_resize = resize.as_ref().map(|(at, ..)| at.saturating_duration_since(Instant::now()));
         let moves = model.is_busy() || model.flash.is_some();
         let signalled = std::future::poll_fn(|context| {
             match ends.iter_mut().any(|end| end.poll_recv(context).is_ready()) {
@@ -148,8 +148,8 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
             () = tokio::time::sleep(TICK), if moves => Some(Message::Tick(millis(began))),
             () = tokio::time::sleep(wait_frame), if is_new => continue,
             () = tokio::time::sleep(wait_resize.unwrap_or_default()), if wait_resize.is_some() => {
-                if let Some((_, command)) = resize.take() {
-                    followed.carry_out(command);
+                if let Some((_, session, command)) = resize.take() {
+                    followed.carry_out(session, command);
                 }
                 continue;
             }
@@ -176,19 +176,19 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
             Message::Screen { .. } => std::mem::take(&mut awaits_echo),
             _ => false,
         };
-        let mut commands = update(&mut model, message);
+        let mut commands = taken_in(&mut model, message);
         // What waits is taken in before the next picture.
         while let Ok(message) = followed.told.try_recv() {
-            commands.extend(update(&mut model, message));
+            commands.extend(taken_in(&mut model, message));
         }
         let mut leaves = None;
-        for command in commands {
+        for (session, command) in commands {
             match command {
                 Command::Quit => leaves = Some(Ended::Left),
                 Command::GiveUp(words) => leaves = Some(Ended::NoAgent(words)),
                 Command::SendInput(_) => {
                     awaits_echo = true;
-                    followed.carry_out(command);
+                    followed.carry_out(session, command);
                 }
                 Command::OpenProject { project, task } => {
                     // Nothing of the other one must arrive here.
@@ -209,7 +209,9 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                 Command::Copy(selected) => screen.copy(&model, selected)?,
                 Command::Alert(words) if options.bell => Screen::alert(&words)?,
                 Command::Alert(_) => {}
-                Command::Resize { .. } => resize = Some((Instant::now() + SETTLE, command)),
+                Command::Resize { .. } => {
+                    resize = Some((Instant::now() + SETTLE, session, command));
+                }
                 Command::Edit(text) => {
                     let (taken, edited) = lend((screen, events), asked, &mut model, edit(&text)).await?;
                     (screen, events) = taken;
@@ -218,7 +220,7 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                     match edited {
                         Ok(new) if new != model.project.definition => {
                             model.unsaved = Some(new.clone());
-                            followed.carry_out(definition(&model, new));
+                            followed.carry_out(session, definition(&model, new));
                         }
                         Ok(_) => model.unsaved = None,
                         Err(error) => {
@@ -227,7 +229,7 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                         }
                     }
                 }
-                command => followed.carry_out(command),
+                command => followed.carry_out(session, command),
             }
         }
         if let Some(ended) = leaves {
@@ -238,10 +240,16 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
     ended
 }
 
+/// Takes in a message, and returns the commands that follow from it, with the session whose terminal was shown.
+fn taken_in(model: &mut Model, message: Message) -> Vec<ForSession> {
+    let commands = update(model, message);
+    commands.into_iter().map(|command| (model.terminal.session.clone(), command)).collect()
+}
+
 /// A project that is followed, until this is dropped.
 struct Following {
     api: Api,
-    keys: mpsc::UnboundedSender<Command>,
+    keys: mpsc::UnboundedSender<ForSession>,
     told: mpsc::UnboundedReceiver<Message>,
     working: [JoinHandle<()>; 2],
 }
@@ -258,8 +266,8 @@ impl Following {
         Self { api, keys, told, working }
     }
 
-    fn carry_out(&self, command: Command) {
-        self.api.carry_out(command, &self.keys);
+    fn carry_out(&self, session: String, command: Command) {
+        self.api.carry_out(session, command, &self.keys);
     }
 }
 

@@ -7,8 +7,10 @@ use crate::model::Model;
 /// A row of the list.
 #[derive(Clone, Debug)]
 pub(crate) enum Row<'a> {
-    /// Title of a section, and the number of its tasks.
+    /// Title of a section, and the number of its rows.
     Section(&'static str, usize),
+    /// A file that is no task.
+    Malformed(&'a proto::MalformedTask),
     /// A task.
     Task(&'a proto::Task),
     /// Between two sections.
@@ -29,6 +31,12 @@ pub(crate) fn rows(model: &Model) -> Vec<Row<'_>> {
         }
         rows.push(Row::Section(title, tasks.len()));
         rows.extend(tasks.into_iter().map(Row::Task));
+    }
+    if !model.malformed.is_empty() && model.filter.0.is_empty() {
+        // After the tasks: it is not chosen, and a list of tasks ends where it did.
+        rows.extend((!rows.is_empty()).then_some(Row::Blank));
+        rows.push(Row::Section("Malformed", model.malformed.len()));
+        rows.extend(model.malformed.iter().map(Row::Malformed));
     }
     rows
 }
@@ -52,21 +60,29 @@ pub(crate) fn numbers(model: &Model) -> Vec<i32> {
     tasks.collect()
 }
 
-/// Returns the first row that is shown in a list of `height` rows, so that the selected task is among them.
+/// Returns the first row that is shown in a list of `height` rows: as before, unless the selected task would not be among them.
 pub(crate) fn first_row(model: &Model, height: usize) -> usize {
-    let rows = rows(model);
+    let (rows, height) = (rows(model), height.max(1));
     let at = rows.iter().position(|row| matches!(row, Row::Task(task) if task.task_number == model.selected));
-    let at = at.unwrap_or(0);
-    // The title of the first section shows with its first task.
-    let at = if at == 1 { 0 } else { at };
-    (at + 1).saturating_sub(height)
+    // No row is empty below the last one.
+    let before = model.list_at.min(rows.len().saturating_sub(height));
+    match at {
+        // The title of the first section shows with its first task.
+        None | Some(0 | 1) => 0,
+        Some(at) => before.clamp((at + 1).saturating_sub(height), at),
+    }
 }
 
-/// Selects another task if the selected one is not in the list.
+/// Selects the first task if the selected one is not in the list.
 pub(crate) fn keep_selected(model: &mut Model) {
+    keep_selected_at(model, 0);
+}
+
+/// Selects the task at a place of the list if the selected one is not in it.
+pub(crate) fn keep_selected_at(model: &mut Model, at: usize) {
     let numbers = numbers(model);
     if !numbers.contains(&model.selected) {
-        model.selected = numbers.first().copied().unwrap_or(0);
+        model.selected = numbers.get(at).or(numbers.last()).copied().unwrap_or(0);
     }
 }
 
@@ -92,16 +108,16 @@ pub(crate) fn carry(model: &mut Model, number: i32, to: i32) {
     }
 }
 
-/// Returns the order of all tasks after the selected one has changed places with its neighbour in its section.
-pub(crate) fn moved(model: &Model, by: isize) -> Option<Vec<i32>> {
+/// Lets the selected task change places with its neighbour in its section, and returns the order of all tasks.
+pub(crate) fn moved(model: &mut Model, by: isize) -> Option<Vec<i32>> {
     let selected = model.task(model.selected)?;
     let of = |task: &&proto::Task| task.status == selected.status;
     let section: Vec<_> = model.tasks.iter().filter(of).map(|task| task.task_number).collect();
     let at = section.iter().position(|number| *number == selected.task_number)?;
     let other = *section.get(at.checked_add_signed(by)?)?;
-    let mut order: Vec<_> = model.tasks.iter().map(|task| task.task_number).collect();
-    let place = |order: &[i32], number| order.iter().position(|it| *it == number);
-    let (a, b) = (place(&order, selected.task_number)?, place(&order, other)?);
-    order.swap(a, b);
-    Some(order)
+    let place = |number| model.tasks.iter().position(|task| task.task_number == number);
+    let (a, b) = (place(selected.task_number)?, place(other)?);
+    // At once: the next key may come before the daemon's answer.
+    model.tasks.swap(a, b);
+    Some(model.tasks.iter().map(|task| task.task_number).collect())
 }

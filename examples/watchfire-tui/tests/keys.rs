@@ -3,7 +3,7 @@
 mod support;
 
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use support::{at_work, model, press, screen, show, task, type_in};
+use support::{SESSION, at_work, model, press, screen, show, task, type_in};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, DiffPart};
 use watchfire_tui::message::{Command, Message};
@@ -120,9 +120,8 @@ fn the_list_is_walked_and_filtered() {
 #[test]
 fn order_changes_within_a_section() {
     let mut model = model(100, 30);
-    assert_eq!(press(&mut model, &["J"]), [Command::ReorderTasks(vec![4, 1, 2, 7, 3, 6])]);
     assert!(press(&mut model, &["K"]).is_empty(), "it is the first of its section");
-    press(&mut model, &["j"]);
+    assert_eq!(press(&mut model, &["J"]), [Command::ReorderTasks(vec![4, 1, 2, 7, 3, 6])]);
     assert!(press(&mut model, &["J"]).is_empty(), "it is the last of its section");
 }
 
@@ -216,13 +215,14 @@ fn lines_that_have_gone_are_found() {
     show(&mut model, screen(58, 26, &lines));
     press(&mut model, &["tab", "alt+/"]);
     type_in(&mut model, "line 4");
+    let found = |line| Message::Found { session: SESSION.to_owned(), line };
     let find = |before| [Command::Find { text: "line 4".to_owned(), before }];
     assert_eq!(press(&mut model, &["enter"]), find(75));
-    assert_eq!(update(&mut model, Message::Found(Some(49))), [Command::GetScrollback(0)]);
+    assert_eq!(update(&mut model, found(Some(49))), [Command::GetScrollback(0)]);
     assert_eq!(model.terminal.back, 26);
     // Further up.
     assert_eq!(press(&mut model, &["enter"]), find(49));
-    update(&mut model, Message::Found(None));
+    update(&mut model, found(None));
     assert_eq!(model.terminal.back, 26, "it stays where it was");
     // The agent prints, and the same lines are shown.
     let more: String = (0..104).map(|n| format!("line {n}\r\n")).collect();
@@ -358,7 +358,13 @@ fn the_terminal_is_scrolled_back() {
     press(&mut model, &["tab"]);
     assert_eq!(press(&mut model, &["pageup"]), [Command::GetScrollback(0)]);
     assert_eq!(model.terminal.back, 26);
-    update(&mut model, Message::Scrollback(0, vec![Default::default(); 75]));
+    let lines = |session: &str| {
+        let (session, lines) = (session.to_owned(), vec![Default::default(); 75]);
+        Message::Scrollback { session, from: 0, lines }
+    };
+    update(&mut model, lines("another"));
+    assert!(model.terminal.lines.1.is_empty(), "another agent's");
+    update(&mut model, lines(SESSION));
     assert!(press(&mut model, &["pageup", "pageup", "pageup"]).is_empty(), "they are known");
     assert_eq!(model.terminal.back, 75);
     press(&mut model, &["x"]);

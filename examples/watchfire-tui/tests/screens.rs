@@ -257,6 +257,7 @@ fn every_screen() {
             "several",
             Box::new(|model| {
                 let mut status = support::several(&[2, 7, 4]);
+                status.all[0].session_id = support::SESSION.to_owned();
                 status.all[1].questions.push("Which port?".to_owned());
                 update(model, Message::Status(Box::new(status)));
                 press(model, &["F"]);

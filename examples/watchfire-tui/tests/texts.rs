@@ -50,15 +50,17 @@ fn a_question_is_answered_in_place() {
     assert_eq!(model.flash.as_ref().unwrap().text, "nobody asks");
     let mut asking = at_work(2, "task");
     asking.state = "asking".to_owned();
-    asking.questions = vec!["Which port?".to_owned()];
+    asking.questions = vec!["Which port?".to_owned(), "Which host?".to_owned()];
+    asking.question_ids = vec!["port".to_owned(), "host".to_owned()];
     let status = proto::AgentStatus { all: vec![asking.clone()], ..asking };
     update(&mut model, Message::Status(Box::new(status)));
+    assert!(support::text(&model).contains("Which port? (and 1 more)"), "{}", support::text(&model));
     press(&mut model, &["A"]);
     // Letters are text, and nothing is no answer.
     assert!(press(&mut model, &["enter"]).is_empty());
     type_in(&mut model, "8080 x");
     let sent = press(&mut model, &["enter"]);
-    assert_eq!(sent, [Command::Answer { task: 2, text: "8080 x".to_owned() }]);
+    assert_eq!(sent, [Command::Answer { task: 2, question: "port".to_owned(), text: "8080 x".to_owned() }]);
     update(&mut model, Message::Saved);
     assert!(model.overlay.is_none());
 }

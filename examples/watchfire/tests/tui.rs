@@ -218,7 +218,8 @@ fn a_task_is_run_and_watched() {
     shown.wait("#0001 asks (A answers): Which port?");
     // kitty knows both spellings, and would show two.
     let painted = shown.0.painted();
-    assert_eq!(painted.matches("#0001 asks you").count(), 1, "an episode is told once");
+    let told = painted.matches("\x1b]9;").count() + painted.matches("\x1b]777;").count();
+    assert_eq!(told, 1, "an episode is told once");
     shown.keys("A8080\r");
     shown.wait("Done (1)");
     shown.wait("● Idle");
@@ -337,6 +338,42 @@ done";
     shown.wait("● Idle");
     assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "ours and theirs\ntwo\nthree\n");
     shown.keys("\t");
+    shown.leave();
+}
+
+/// A limit is shown, and `R` lets its agent go on; two questions are answered one after the other.
+#[test]
+fn a_limit_is_resumed_and_questions_are_answered() {
+    let home = Home::new();
+    let root = home.shop();
+    let script = "issue rate_limited slow down\nwait ../../go\ncleared rate_limited\n\
+                  question port Which port?\nquestion host Which host?\nanswer port port.txt\nanswer host host.txt\n\
+                  commit answers\ndone";
+    home.0.task(&root, "Work", script);
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("[▶]");
+    shown.keys("s");
+    shown.wait("R resumes");
+    let state = || {
+        let status = home.0.run(&root, ["agent", "status", "--json"]).good().json();
+        status["agents"][0]["state"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(state(), "limited");
+    shown.keys("R");
+    until("it goes on", || state() == "running");
+    fs::write(root.join(".watchfire/go"), "").unwrap();
+    shown.wait("(and 1 more)");
+    shown.keys("A");
+    shown.wait("Answer #0001");
+    shown.keys("8080\r");
+    until("the other one is asked", || !shown.text().contains("(and 1 more)"));
+    shown.keys("A");
+    shown.wait("Answer #0001");
+    shown.keys("here\r");
+    until("it is merged", || home.0.states(&root) == [(1, "merged".to_owned())]);
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    assert!(read("port.txt").contains("8080") && read("host.txt").contains("here"));
+    shown.wait("● Idle");
     shown.leave();
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("a_program_may_take_long_to_die", dies_slowly),
         flavour.trial("it_ends_at_its_limit_and_after_its_time_alone", ends_alone),
         flavour.trial("an_agent_that_nobody_came_for_has_no_end_of_its_own", nobody_comes),
+        flavour.trial("an_agent_that_was_being_ended_has_no_end_of_its_own", cut_off),
         flavour.trial("without_its_guardian_its_end_is_unknown", guardian_killed),
         flavour.trial("what_its_host_holds_stays_held", held),
         flavour.trial("an_agent_that_prints_to_nobody_is_not_held_up", prints_to_nobody),
@@ -70,7 +71,8 @@ impl Program {
         Self::with(args)
     }
 
-    /// Launches a session. `lingers`: it drops the session, and lives on; `alone`: nobody needs to come for the session.
+    /// Launches a session. `lingers`: it drops the session, and lives on; `alone`: nobody needs to come for the session;
+    /// `ends`: it has begun to end it.
     fn special(folder: &Path, mark: &Mark, script: &str, how: &str) -> Self {
         Self::with([folder.to_str().unwrap(), mark.name(), "terminal", script, how].into_iter())
     }
@@ -112,6 +114,10 @@ fn attach(args: RoleArgs) -> i32 {
             drop((host, hosted));
             println!("attached");
             return std::future::pending().await;
+        }
+        if text(4).as_deref() == Some("ends") {
+            let ending = hosted.process.terminate(DEADLINE);
+            assert!(tokio::time::timeout(Duration::from_millis(100), ending).await.is_err());
         }
         println!("attached");
         let mut offset = 0;
@@ -285,6 +291,17 @@ async fn ends_alone(mark: Mark) {
     hosted.process.detach().await;
     mark.assert_gone().await;
     assert!(!within(hosted.process.wait()).await.success());
+}
+
+/// Nor how one ends that was being ended when its program was killed: the next one may not know of it.
+async fn cut_off(mark: Mark) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'sleep 1; exit 3' HUP; trap '' TERM; sleep 1000 & wait";
+    Program::special(folder.path(), &mark, script, "ends").kill();
+    let hosted = adopt(folder.path(), &mark).await;
+    assert_eq!(within(hosted.process.wait()).await, Exit::Unknown);
+    mark.assert_gone().await;
+    hosted.guard.ended();
 }
 
 /// How an agent ends that nobody came for says nothing about its work.

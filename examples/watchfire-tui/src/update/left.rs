@@ -88,7 +88,10 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('W') => return vec![Command::StartAgent { mode: "wildfire", tasks: Vec::new() }],
         KeyCode::Char('R') => return vec![Command::ResumeAgent],
         KeyCode::Char('A') => match model.asking() {
-            Some(agent) => model.overlay = Some(say(Words::Answer, agent.task_number)),
+            Some(agent) => {
+                let question = agent.question_ids.first().cloned().unwrap_or_default();
+                model.overlay = Some(say(Words::Answer(question), agent.task_number));
+            }
             None => flash(model, "nobody asks", false),
         },
         KeyCode::Char('b') => return lists::open(model, Kind::Branches),

@@ -17,8 +17,10 @@ use crate::diff::rows;
 use crate::keymap::{Pressed, Scope};
 use crate::layout::Areas;
 use crate::message::{Command, Message};
-use crate::model::{Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, Overlay, RightTab, Terminal};
-use crate::{agents, alerts, encode, lists, tasks};
+use crate::model::{
+    Confirm, Connection, Diff, Flash, Focus, LeftTab, Model, OpenLog, Overlay, RightTab, Terminal,
+};
+use crate::{agents, alerts, encode, lists, tasks, view};
 
 /// Time that words stay in the status bar.
 const FLASH: u64 = 3_000;
@@ -36,8 +38,11 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
     if model.flash.as_ref().is_some_and(|flash| flash.until <= model.now) {
         model.flash = None;
     }
+    let agents =
+        |model: &Model| -> Vec<_> { model.status.all.iter().map(|agent| agent.session_id.clone()).collect() };
     // Only these can begin or end an episode; keys and screens come far more often.
     let is_news = matches!(message, Message::Status(_) | Message::Tasks(_) | Message::Connected);
+    let before = is_news.then(|| agents(model));
     let mut commands = match message {
         // What is not seen is not done.
         Message::Key(event) if Areas::is_too_small(model.size) => quits(model, &event),
@@ -47,7 +52,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
             model.selection = None;
             translated(model, event)
         }
-        Message::Found(line) => found(model, line),
+        Message::Found { session, line } if session == model.terminal.session => found(model, line),
         Message::Logs(list) => logs(model, list),
         // What is being written is not thrown away.
         Message::NoAgent(words) if model.overlay.is_none() => vec![Command::GiveUp(words)],
@@ -55,18 +60,50 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         // Terminals send the ends of lines as the Enter key.
         Message::Paste(text) => paste(model, &text.replace("\r\n", "\n").replace('\r', "\n")),
         Message::Mouse(event) => mouse::mouse(model, event),
+        Message::Connected => {
+            model.connection = Connection::Connected;
+            again(model)
+        }
         other => {
             learn(model, other);
             Vec::new()
         }
     };
-    if is_news {
+    if let Some(before) = before {
         commands.extend(alerts::news(model));
+        // A log has begun or ended.
+        let is_other = model.right == RightTab::Logs && before != agents(model);
+        commands.extend(is_other.then_some(Command::ListLogs));
     }
     commands.extend(follow(model));
     commands.extend(agents::watch(model));
     commands.extend(diff(model));
     commands.extend(fit(model));
+    lay_out(model);
+    model.list_at = tasks::first_row(model, usize::from(model.areas().list.height));
+    commands
+}
+
+/// Lays out the open log for its panel.
+fn lay_out(model: &mut Model) {
+    let columns = model.areas().terminal.width;
+    if let Some(open) = model.logs.open.as_mut().filter(|open| open.columns != columns) {
+        open.rows = view::log_rows(&open.log, columns);
+        open.columns = columns;
+        open.at = open.at.min(open.rows.len().saturating_sub(1));
+    }
+}
+
+/// Asks again for what may have got lost with the connection, or have changed since.
+fn again(model: &mut Model) -> Vec<Command> {
+    model.given = (0, 0);
+    model.diff.is_old = true;
+    let mut commands = match &model.overlay {
+        Some(Overlay::List(list)) => lists::call(list.kind),
+        Some(Overlay::Info(number, _)) => vec![Command::GetDetails(*number)],
+        _ => Vec::new(),
+    };
+    commands.extend((model.right == RightTab::Logs).then_some(Command::ListLogs));
     commands
 }
 
@@ -166,7 +203,6 @@ fn found(model: &mut Model, line: Option<u64>) -> Vec<Command> {
 fn learn(model: &mut Model, message: Message) {
     match message {
         Message::Resize(cols, rows) => model.size = (cols, rows),
-        Message::Connected => model.connection = Connection::Connected,
         Message::Disconnected => model.connection = Connection::Lost,
         Message::ShutDown => (model.connection, model.ended_at) = (Connection::ShutDown, model.now),
         Message::Project(project) => {
@@ -174,7 +210,12 @@ fn learn(model: &mut Model, message: Message) {
             model.unsaved.take_if(|text| is_saved(text));
             model.project = *project;
         }
+        Message::Malformed(files) => model.malformed = files,
+        Message::Notice(words) => flash(model, &words, false),
+        // Its order is that of before; the next one comes when the task is let go.
+        Message::Tasks(_) if model.is_reordered => {}
         Message::Tasks(list) => {
+            let at = tasks::numbers(model).iter().position(|number| *number == model.selected);
             let shown = |tasks: &[proto::Task]| {
                 tasks.iter().find(|task| task.task_number == model.diff.task).cloned()
             };
@@ -182,21 +223,30 @@ fn learn(model: &mut Model, message: Message) {
             model.tasks = list;
             let is_there = |number: &i32| model.tasks.iter().any(|task| task.task_number == *number);
             model.marked.retain(is_there);
-            // One that was just created may come with the next ones.
-            if !model.tasks.iter().any(|task| task.task_number > model.selected)
-                && model.task(model.selected).is_none()
-            {
-                return;
+            if model.task(model.created).is_some() {
+                model.created = 0;
             }
-            tasks::keep_selected(model);
+            // One that was just created may come with the next ones.
+            if model.selected == 0 || model.selected != model.created {
+                tasks::keep_selected_at(model, at.unwrap_or(0));
+            }
         }
         Message::Status(status) => {
+            let has = |status: &proto::AgentStatus| {
+                status.all.iter().any(|agent| agent.session_id == model.terminal.session)
+            };
+            // Also without a stream that says so: the daemon was away.
+            model.terminal.ended |= has(&model.status) && !has(&status);
             model.status = *status;
             let is_at_work = model.agent_of(model.diff.task).is_some();
             model.diff.is_old |= is_at_work && model.now >= model.diff.asked_at + LIVE;
         }
         Message::ScreenEnded(crashed) => (model.terminal.ended, model.terminal.crashed) = (true, crashed),
-        Message::Scrollback(from, lines) => model.terminal.lines = (from, lines),
+        Message::Scrollback { session, from, lines } if session == model.terminal.session => {
+            model.terminal.lines = (from, lines);
+        }
+        // Another agent is shown meanwhile.
+        Message::Scrollback { .. } | Message::Found { .. } => {}
         Message::Diff(task, lines) if task == model.diff.task => {
             model.diff.inks = Vec::new();
             model.diff.rows = rows(&lines, model.diff.beside);
@@ -221,7 +271,9 @@ fn learn(model: &mut Model, message: Message) {
         Message::Costs(costs) => lists::fill(model, lists::of_costs(&costs, &model.tasks)),
         Message::History(works) => lists::fill(model, lists::of_history(&works, &model.tasks)),
         Message::Details(number, details) => model.details = (number, details),
-        Message::Log(log) => model.logs.open = Some((log, 0)),
+        Message::Log(log) => {
+            model.logs.open = Some(OpenLog { log, rows: Vec::new(), columns: 0, at: 0 });
+        }
         Message::Saved => {
             saved(model);
             flash(model, "Saved", false);
@@ -230,7 +282,7 @@ fn learn(model: &mut Model, message: Message) {
             saved(model);
             flash(model, "Saved", false);
             // It comes with the tasks, which are on their way.
-            model.selected = number;
+            (model.selected, model.created) = (number, number);
         }
         Message::Projects(projects) => {
             let list = lists::of_projects(&projects, &model.project.project_id);
@@ -247,7 +299,7 @@ fn learn(model: &mut Model, message: Message) {
         }
         // Handled before.
         Message::Tick(_) | Message::Key(_) | Message::Paste(_) | Message::Mouse(_) => {}
-        Message::Found(_) | Message::Screen { .. } | Message::Logs(_) => {}
+        Message::Connected | Message::Screen { .. } | Message::Logs(_) => {}
     }
 }
 
@@ -365,6 +417,10 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
 
 /// Takes in a key that is none of those that count everywhere.
 fn elsewhere(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    if matches!(model.overlay, Some(Overlay::Words(..) | Overlay::Find(_))) || model.filter.1 {
+        // It would hide what is typed.
+        model.flash = None;
+    }
     if let Some(overlay) = model.overlay.take() {
         return overlay::key(model, overlay, event);
     }

@@ -32,7 +32,7 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
     if matches!(event.kind, MouseEventKind::Down(_)) && model.overlay.is_none() {
         // Keys go where the mouse points from now on.
         (model.filter.1, model.settings.editing) = (false, None);
-        model.carried = None;
+        (model.carried, model.is_reordered) = (None, false);
     }
     if let Some(number) = model.carried {
         return carry(model, number, &event, areas.list);
@@ -185,11 +185,9 @@ fn in_right(model: &mut Model, event: &MouseEvent, area: Rect) -> Vec<Command> {
     }
     if model.right == RightTab::Logs {
         match (&mut model.logs.open, by) {
-            (Some((log, at)), Some(by)) => {
-                let rows = view::log_rows(&log.content, area.width).len();
-                let last = i64::try_from(rows).unwrap_or(0).saturating_sub(1).max(0);
-                let to = (i64::from(*at) - by).clamp(0, last);
-                *at = u16::try_from(to).unwrap_or(u16::MAX);
+            (Some(open), Some(by)) => {
+                let to = open.at.saturating_add_signed(isize::try_from(-by).unwrap_or(0));
+                open.at = to.min(open.rows.len().saturating_sub(1));
             }
             (None, Some(by)) => {
                 let last = model.logs.list.as_ref().map_or(0, Vec::len).saturating_sub(1);

@@ -65,15 +65,16 @@ pub(super) fn key(model: &mut Model, overlay: Overlay, event: KeyEvent) -> Vec<C
         }
         Overlay::Words(words, task, mut line) => {
             match event.code {
-                KeyCode::Esc => {}
+                // What was sent is not waited for any more.
+                KeyCode::Esc => model.sending = false,
                 // It stays until it was taken in.
                 KeyCode::Enter if model.sending => model.overlay = Some(Overlay::Words(words, task, line)),
                 KeyCode::Enter if !line.text().trim().is_empty() => {
                     let text = line.text();
                     model.sending = true;
-                    model.overlay = Some(Overlay::Words(words, task, line));
+                    model.overlay = Some(Overlay::Words(words.clone(), task, line));
                     return vec![match words {
-                        Words::Answer => Command::Answer { task, text },
+                        Words::Answer(question) => Command::Answer { task, question, text },
                         Words::SendBack => Command::SendBack { task, text },
                     }];
                 }

@@ -108,10 +108,9 @@ pub(super) fn scroll(model: &mut Model, by: i64) -> Vec<Command> {
 }
 
 fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
-    let (page, width) = (model.areas().terminal.height, model.areas().terminal.width);
-    if let Some((log, at)) = &mut model.logs.open {
-        let rows = crate::view::log_rows(&log.content, width).len();
-        let last = u16::try_from(rows).unwrap_or(u16::MAX).saturating_sub(1);
+    let page = usize::from(model.areas().terminal.height);
+    if let Some(open) = &mut model.logs.open {
+        let (at, last) = (open.at, open.rows.len().saturating_sub(1));
         let to = match code {
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::Backspace => {
                 model.logs.open = None;
@@ -123,9 +122,9 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
             KeyCode::PageUp => at.saturating_sub(page),
             KeyCode::Home | KeyCode::Char('g') => 0,
             KeyCode::End | KeyCode::Char('G') => last.saturating_sub(page.saturating_sub(2)),
-            _ => *at,
+            _ => at,
         };
-        *at = to.min(last);
+        open.at = to.min(last);
         return Vec::new();
     }
     let count = model.logs.list.as_ref().map_or(0, Vec::len);
@@ -136,8 +135,8 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('l') | KeyCode::Right => return show_right(model, RightTab::Diff),
         KeyCode::Char('j') | KeyCode::Down => model.logs.selected = (at + 1).min(last),
         KeyCode::Char('k') | KeyCode::Up => model.logs.selected = at.saturating_sub(1),
-        KeyCode::PageDown => model.logs.selected = (at + usize::from(page)).min(last),
-        KeyCode::PageUp => model.logs.selected = at.saturating_sub(usize::from(page)),
+        KeyCode::PageDown => model.logs.selected = (at + page).min(last),
+        KeyCode::PageUp => model.logs.selected = at.saturating_sub(page),
         KeyCode::Char('x') | KeyCode::Delete => {
             let log = model.logs.list.as_ref().and_then(|list| list.get(at));
             let asked = log.map(|log| Confirm::DeleteLog(log.log_id.clone()));

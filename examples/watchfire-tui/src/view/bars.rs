@@ -6,12 +6,12 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Clear, Paragraph};
 
 use watchfire_client::daemon_proto as proto;
 
-use super::clean;
 use super::left::clip;
+use super::{clean, wrapped};
 use crate::forms;
 use crate::model::{Accepted, Confirm, Connection, Focus, LeftTab, Model, Overlay, RightTab, Words};
 use crate::theme::{Look, of_project, style};
@@ -154,6 +154,9 @@ fn badge(model: &Model) -> (String, Style) {
 pub(super) fn status(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let bar = style(model, Look::Bar);
     let (words, look) = told(model);
+    if matches!(model.overlay, Some(Overlay::Confirm(_))) && Span::raw(&*words).width() >= room(model) {
+        return question(frame, area, &words, look);
+    }
     let connection = match model.connection {
         Connection::Lost => Span::styled("⚠ Disconnected ", style(model, Look::Alert)),
         _ if model.follows => Span::styled("Follows  Connected ", bar),
@@ -164,6 +167,16 @@ pub(super) fn status(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let left = Rect::new(area.x, area.y, area.width.saturating_sub(right + 1), area.height);
     frame.render_widget(Paragraph::new(Span::styled(format!(" {words}"), look)).style(bar), left);
     frame.render_widget(Paragraph::new(connection).alignment(Alignment::Right).style(bar), area);
+}
+
+/// Draws a question that is too long for the bar, over what lies above.
+fn question(frame: &mut Frame<'_>, area: Rect, words: &str, look: Style) {
+    let rows = wrapped(words, area.width.saturating_sub(2));
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).min(area.bottom());
+    let place = Rect::new(area.x, area.bottom() - height, area.width, height);
+    let lines: Vec<_> = rows.iter().map(|row| Line::from(format!(" {row}"))).collect();
+    frame.render_widget(Clear, place);
+    frame.render_widget(Paragraph::new(lines).style(look), place);
 }
 
 /// Returns what the status bar says: a question, an error, or the keys that count here.
@@ -201,7 +214,7 @@ fn told(model: &Model) -> (String, Style) {
     }
     if let (Some(Overlay::Words(words, number, line)), None) = (&model.overlay, &model.flash) {
         let what = match words {
-            Words::Answer => "Answer",
+            Words::Answer(_) => "Answer",
             Words::SendBack => "Send back",
         };
         let text = typed(model, &format!("{what} #{number:04}: "), line, "Enter send  Esc cancel");

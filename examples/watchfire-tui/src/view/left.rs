@@ -42,6 +42,12 @@ fn tasks(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             Row::Section(title, count) => {
                 frame.render_widget(Span::styled(format!("{title} ({count})"), style(model, Look::Dim)), at);
             }
+            Row::Malformed(file) => {
+                let name = file.path.rsplit('/').next().unwrap_or_default();
+                let words = format!("  {}: {}", clean(name), clean(&file.reason));
+                let words = clip(&words, usize::from(area.width));
+                frame.render_widget(Span::styled(words, style(model, Look::Bad)), at);
+            }
             Row::Task(task) => {
                 let is_selected = task.task_number == model.selected;
                 let look = match is_selected && model.focus == Focus::Left {
@@ -128,6 +134,8 @@ fn settings(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         let cursor = if is_selected { "▸" } else { " " };
         let label = format!("{cursor} {field:<20}");
         let (value, value_look) = match n < TEXTS {
+            // The field lies there.
+            true if is_selected && model.settings.editing.is_some() => (String::new(), Style::default()),
             true => (clean(text_of(&model.project, n)), Style::default()),
             false if is_on(&model.project, n) => ("on".to_owned(), style(model, Look::Good)),
             false => ("off".to_owned(), style(model, Look::Dim)),

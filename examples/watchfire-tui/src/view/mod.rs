@@ -10,8 +10,9 @@ mod tiles;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Position, Rect};
 use ratatui::style::Style;
-use ratatui::text::{Line, Span, Text};
+use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, BorderType, Paragraph, Wrap};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 pub(crate) use bars::{agent_tabs, left_tabs, right_tabs};
 pub(crate) use overlay::info_lines;
@@ -121,22 +122,27 @@ fn clean(text: &str) -> String {
 /// Returns the rows of a text in a place of some columns, each clean. Lines break at blanks, and long words where they must.
 pub(crate) fn wrapped(text: &str, columns: u16) -> Vec<String> {
     let columns = usize::from(columns.max(1));
-    let width = |text: &str| Span::raw(text.to_owned()).width();
     let mut rows = Vec::new();
     for line in text.lines() {
-        let mut row = String::new();
+        // The text may be long, so that no row is measured twice.
+        let (mut row, mut taken) = (String::new(), 0);
         for word in clean(&line.replace('\t', "    ")).split_inclusive(' ') {
-            if width(&row) + width(word.trim_end()) > columns && !row.is_empty() {
+            if taken + word.trim_end().width() > columns && !row.is_empty() {
                 rows.push(std::mem::take(&mut row));
+                taken = 0;
             }
             for c in word.chars() {
-                if width(&row) + width(&c.to_string()) > columns && !c.is_whitespace() {
+                let width = c.width().unwrap_or(0);
+                if taken + width > columns && !c.is_whitespace() {
                     rows.push(std::mem::take(&mut row));
+                    taken = 0;
                 }
                 row.push(c);
+                taken += width;
             }
         }
-        rows.push(row.trim_end().to_owned());
+        row.truncate(row.trim_end().len());
+        rows.push(row);
     }
     rows
 }

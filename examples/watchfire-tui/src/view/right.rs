@@ -34,7 +34,7 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let (words, look) = match model.issue() {
         Some(issue) => (issue_words(model, issue), Look::Alert),
         None if model.asking().is_some() => {
-            let asked = model.asking().map(|agent| (agent.task_number, agent.questions.join(" / ")));
+            let asked = model.asking().map(|agent| (agent.task_number, first_question(agent)));
             let (number, words) = asked.unwrap_or_default();
             let key = model.keymap.shown(&["answer"]);
             (format!("? #{number:04} asks ({key} answers): {}", clean(&words)), Look::Alert)
@@ -54,6 +54,15 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     // It lies on the border.
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(format!(" {words}")).style(style(model, look)), area);
+}
+
+/// Returns the question that is answered next, and how many come after it.
+fn first_question(agent: &proto::AgentStatus) -> String {
+    match agent.questions.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, more @ ..] => format!("{first} (and {} more)", more.len()),
+    }
 }
 
 /// Returns an issue in words: its kind, its time, the remedy, and then the agent's own message.
@@ -144,12 +153,12 @@ pub(crate) fn first_log(model: &Model, height: u16) -> usize {
 }
 
 fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    if let Some((log, at)) = &model.logs.open {
-        let title = Line::from(Span::styled(entry(log), style(model, Look::Strong)));
+    if let Some(open) = &model.logs.open {
+        let title = Line::from(Span::styled(entry(&open.log), style(model, Look::Strong)));
         frame.render_widget(Paragraph::new(title), Rect::new(area.x, area.y, area.width, 1));
         let body = Rect::new(area.x, area.y + 1, area.width, area.height.saturating_sub(1));
-        let rows = log_rows(&log.content, body.width);
-        let shown = rows.into_iter().skip(usize::from(*at)).take(usize::from(body.height)).map(Line::from);
+        let rows = open.rows.iter().skip(open.at).take(usize::from(body.height));
+        let shown = rows.map(|row| Line::from(row.as_str()));
         frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), body);
         return;
     }
@@ -182,8 +191,12 @@ fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// Returns the rows of a log in a place of some columns.
-pub(crate) fn log_rows(content: &str, columns: u16) -> Vec<String> {
-    wrapped(&plain::strip(content.as_bytes()), columns)
+pub(crate) fn log_rows(log: &proto::Log, columns: u16) -> Vec<String> {
+    let mut rows = wrapped(&plain::strip(log.content.as_bytes()), columns);
+    if log.truncated {
+        rows.extend(wrapped("… It goes on: `watchfire logs` shows all of it.", columns));
+    }
+    rows
 }
 
 fn changes(model: &Model, frame: &mut Frame<'_>, area: Rect) {

@@ -63,9 +63,9 @@ pub(super) async fn of_life(
     };
     let session = life.session.as_ref();
     let running = session.and_then(|session| project.session(&session.id)).filter(|it| !it.has_ended());
-    let questions = match &life.state {
-        LifeState::Asking { questions } => questions.iter().map(|it| it.question.clone()).collect(),
-        _ => Vec::new(),
+    let asked = match &life.state {
+        LifeState::Asking { questions } => questions.as_slice(),
+        _ => &[],
     };
     Ok(proto::AgentStatus {
         project_id: project.id().to_string(),
@@ -81,7 +81,8 @@ pub(super) async fn of_life(
         alias: life.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
         started_at: session.map(|session| session.started.to_string()).unwrap_or_default(),
         state: life.state.word().to_owned(),
-        questions,
+        questions: asked.iter().map(|it| it.question.clone()).collect(),
+        question_ids: asked.iter().map(|it| it.id.clone()).collect(),
         all: Vec::new(),
         run_id: life.run.map_or(0, |run| run.0),
     })

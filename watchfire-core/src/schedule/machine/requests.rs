@@ -190,8 +190,12 @@ impl Schedule {
                 Ok(Accepted::default())
             }
             ResumeTarget::All => {
-                let waits = LifeState::Waiting { on: Wait::Resume };
-                self.ids(|life| life.state == waits).into_iter().for_each(|life| self.resume(life));
+                let blocked: Vec<_> = self.ledger.blocked.keys().cloned().collect();
+                blocked.iter().for_each(|backend| self.unblock(backend));
+                let waits = |life: &Life| {
+                    matches!(life.state, LifeState::Limited { .. } | LifeState::Waiting { on: Wait::Resume })
+                };
+                self.ids(waits).into_iter().for_each(|life| self.resume(life));
                 Ok(Accepted::default())
             }
             ResumeTarget::Life(id) => {

@@ -129,7 +129,7 @@ pub enum ResumeTarget {
     Life(LifeId),
     /// All lives of a backend, which is unblocked.
     Backend(BackendName),
-    /// Every life that waits to be resumed.
+    /// Every life that was interrupted, or waits for a limit or a login. All backends are unblocked.
     All,
 }
 

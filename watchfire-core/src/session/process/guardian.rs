@@ -85,7 +85,7 @@ fn run(mut args: RoleArgs) -> i32 {
         wakeups: Wakeups::new(),
         agent: None,
         ending: None,
-        is_abandoned: false,
+        is_cut_off: false,
         started: None,
         exited: None,
         code: None,
@@ -112,8 +112,8 @@ struct Guardian {
     /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
-    /// The tree was ended because nobody came for it: how its agent ended says nothing.
-    is_abandoned: bool,
+    /// The agent was ended, by an order or because nobody came for it: how that goes says nothing of its work.
+    is_cut_off: bool,
     /// The report of the agent's start, for orchestrators that come later.
     started: Option<Report>,
     /// The report of the agent's end.
@@ -189,7 +189,7 @@ impl Guardian {
             self.report(&Report::Complaint(bytes));
         }
         if let Some(intake) = self.intake.take() {
-            let end = intake.finish(self.code.filter(|_| !self.is_abandoned));
+            let end = intake.finish(self.code.filter(|_| !self.is_cut_off));
             self.report(&Report::Output { end });
         }
         self.report(&Report::Ended);
@@ -262,10 +262,10 @@ impl Guardian {
         }
     }
 
-    /// Ends a tree that nobody came for.
-    fn abandon(&mut self) {
-        self.is_abandoned = true;
-        self.end(AFTER_LIMIT);
+    /// Ends the tree before its agent does.
+    fn cut_off(&mut self, grace: Duration) {
+        self.is_cut_off |= self.agent.is_some();
+        self.end(grace);
     }
 
     /// Takes the step of the end that is due and returns the time until the next.
@@ -275,7 +275,7 @@ impl Guardian {
         let waits_until = self.hosting.as_ref().and_then(Hosting::waits_until);
         if self.ending.is_none() {
             if waits_until.is_some_and(|at| now >= at) {
-                self.abandon();
+                self.cut_off(AFTER_LIMIT);
             } else if limit.is_some_and(|at| now >= at) {
                 self.end(AFTER_LIMIT);
             }
@@ -308,7 +308,7 @@ impl Guardian {
         let control = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let errors = self.errors.as_ref().filter(|_| !is_behind);
         // Who comes too late is not let in, and must not wake us.
-        let hosting = self.hosting.as_ref().filter(|_| !self.is_abandoned);
+        let hosting = self.hosting.as_ref().filter(|_| !self.is_cut_off);
         let fds = [
             (self.control.as_ref().map(AsFd::as_fd), control),
             (self.wakeups.fd(), PollFlags::IN),
@@ -353,7 +353,7 @@ impl Guardian {
     /// Lets an orchestrator in, if one waits, and reports everything that it must know.
     fn welcome(&mut self) {
         // Whoever comes now waits for the end.
-        let Some(hosting) = self.hosting.as_mut().filter(|_| !self.is_abandoned) else { return };
+        let Some(hosting) = self.hosting.as_mut().filter(|_| !self.is_cut_off) else { return };
         let Some(accepted) = hosting.accept() else { return };
         let input = match &self.intake {
             Some(intake) if intake.is_terminal() => intake.descriptor(),
@@ -376,7 +376,7 @@ impl Guardian {
 
     fn follow(&mut self, order: Option<Order>) {
         match order {
-            Some(Order::Terminate { grace }) => self.end(grace),
+            Some(Order::Terminate { grace }) => self.cut_off(grace),
             Some(Order::Signal(number)) => {
                 if let (Some(agent), Some(signal)) = (self.agent, Signal::from_named_raw(number)) {
                     // It may have ended by now.

@@ -99,6 +99,25 @@ fn a_limit_waits_for_a_person_who_did_not_say_otherwise() {
 }
 
 #[test]
+fn who_resumes_all_resumes_what_is_limited() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let limit = Issue::new(IssueKind::UsageLimit, "limit").with_reset_at(at(world.now + 60_000));
+    world.blocks(1, Some(limit), &[]);
+    assert_eq!(world.state(1), "limited");
+    world.ask(Request::Resume { target: ResumeTarget::All }).unwrap();
+    assert_eq!(world.state(1), "running", "in its session");
+    // One whose session has ended begins another.
+    let limit = Issue::new(IssueKind::AuthRequired, "log in");
+    world.blocks(1, Some(limit.clone()), &[]);
+    world.finish(1, Outcome::Limited(limit));
+    assert_eq!(world.state(1), "limited");
+    world.ask(Request::Resume { target: ResumeTarget::All }).unwrap();
+    assert_eq!(world.state(1), "starting");
+}
+
+#[test]
 fn a_limit_that_is_over_keeps_no_request_from_starting() {
     let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
     world.run(Scope::Task(n(1)));
