@@ -4,6 +4,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::Span;
+use watchfire_core::terminal::Line;
+
+use crate::model::Model;
+use crate::view;
 
 /// A selection: from the cell where the button went down to the cell under the mouse, as text flows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,9 +50,16 @@ impl Selection {
         }
     }
 
-    /// Returns its text in a picture, without the blanks at the ends of lines.
+    /// Returns its text in the right panel of a model's picture, without the blanks at the ends of lines. A line of the agent's that
+    /// was broken because the panel is narrow is one line again.
     #[must_use]
-    pub fn text(self, area: Rect, buffer: &Buffer) -> String {
+    pub fn text(self, model: &Model, buffer: &Buffer) -> String {
+        let area = model.areas().terminal;
+        let lines = view::agent_lines(model).into_iter().next().map(|agent| agent.lines).unwrap_or_default();
+        let goes_on = |row: u16| {
+            let line = lines.get(usize::from(row.saturating_sub(area.y))).copied().flatten();
+            line.is_some_and(Line::is_wrapped)
+        };
         let line = |(row, columns): (u16, std::ops::Range<u16>)| {
             let (mut line, mut covered) = (String::new(), 0);
             for column in columns {
@@ -61,8 +72,9 @@ impl Selection {
                 covered = Span::raw(symbol).width().saturating_sub(1);
                 line.push_str(symbol);
             }
-            line.trim_end().to_owned()
+            if goes_on(row) { line } else { format!("{}\n", line.trim_end()) }
         };
-        self.rows(area).map(line).collect::<Vec<_>>().join("\n")
+        let text: String = self.rows(area).map(line).collect();
+        text.trim_end_matches('\n').to_owned()
     }
 }

@@ -130,7 +130,7 @@ impl Screen {
     pub(crate) fn copy(&mut self, model: &Model, selected: Selection) -> std::io::Result<()> {
         // Drawn once more: what is on the screen may be older than the selection.
         let (drawn, _) = self.painter.draw(model);
-        let text = selected.text(model.areas().terminal, &drawn);
+        let text = selected.text(model, &drawn);
         execute!(stdout(), CopyToClipboard::to_clipboard_from(text))
     }
 }

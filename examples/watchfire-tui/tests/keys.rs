@@ -252,11 +252,18 @@ fn text_is_selected_and_copied() {
     let [Command::Copy(selected)] = commands.as_slice() else { panic!("{commands:?}") };
     let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(100, 30)).unwrap();
     let drawn = terminal.draw(|frame| watchfire_tui::view::view(&model, frame)).unwrap();
-    assert_eq!(selected.text(area, drawn.buffer), "line\n\u{6f22}\u{5b57} sec");
+    assert_eq!(selected.text(&model, drawn.buffer), "line\n\u{6f22}\u{5b57} sec");
     // Out of the panel it goes to its edge, and backwards is the same.
     let outside = drag(&mut model, (0, 0));
     let [Command::Copy(selected)] = outside.as_slice() else { panic!("{outside:?}") };
-    assert_eq!(selected.text(area, drawn.buffer), "first l");
+    assert_eq!(selected.text(&model, drawn.buffer), "first l");
+    // What was broken by the width is one line again.
+    show(&mut model, screen(58, 26, &format!("{}\r\nend", "0123456789".repeat(10))));
+    let long = drag(&mut model, (area.x + 2, area.y + 2));
+    let [Command::Copy(selected)] = long.as_slice() else { panic!("{long:?}") };
+    let drawn = terminal.draw(|frame| watchfire_tui::view::view(&model, frame)).unwrap();
+    let whole = format!("6789{}\nend", "0123456789".repeat(9));
+    assert_eq!(selected.text(&model, drawn.buffer), whole);
     // A click is no selection, and a key ends one.
     update(&mut model, mouse(MouseEventKind::Down(left), area.x, area.y));
     assert!(update(&mut model, mouse(MouseEventKind::Up(left), area.x, area.y)).is_empty());
