@@ -1,10 +1,15 @@
 //! Episodes in which something needs the person: each is told once, and once more when it begins anew.
 
+use std::collections::BTreeSet;
+
 use watchfire_client::daemon_proto as proto;
 
 use crate::message::Command;
 use crate::model::{Connection, Focus, Model};
 use crate::{agents, update};
+
+/// Words about a task whose work came to nothing.
+const FAILED: &str = "has failed";
 
 /// Returns the reason for which an agent waits for a person, in words of ours: an agent's own may hold anything.
 #[must_use]
@@ -47,11 +52,15 @@ pub(crate) fn news(model: &mut Model) -> Option<Command> {
     }
     let waiting = model.status.all.iter().filter_map(|agent| Some((agents::name(agent), reason(agent)?)));
     let failed = model.tasks.iter().filter(|task| has_failed(model, task));
-    let failed = failed.map(|task| (format!("#{:04}", task.task_number), "has failed"));
-    let now: std::collections::BTreeSet<_> = waiting.chain(failed).collect();
+    let failed = failed.map(|task| (format!("#{:04}", task.task_number), FAILED));
+    let now: BTreeSet<_> = waiting.chain(failed).collect();
+    let at_work = model.status.all.iter().map(|agent| agent.task_number).collect();
+    let worked = std::mem::replace(&mut model.working, at_work);
     // What was so before the program started is seen on the screen.
     let before = model.told.replace(now.clone())?;
-    let mut fresh = now.difference(&before);
+    // What comes back from the trash, or is a draft again, has failed long ago.
+    let worked: BTreeSet<_> = worked.into_iter().map(|number| format!("#{number:04}")).collect();
+    let mut fresh = now.difference(&before).filter(|(of, reason)| *reason != FAILED || worked.contains(of));
     let (subject, reason) = fresh.next()?;
     let more = match fresh.count() {
         0 => String::new(),

@@ -301,9 +301,15 @@ impl Api {
             self.watched.send_replace(sessions);
             return;
         }
-        if matches!(command, Command::SendInput(_) | Command::Resize { .. }) {
+        let queued = match command {
+            Command::SendInput(_) | Command::Resize { .. } => Some(session.clone()),
+            // Each says the whole order, so that the last one counts.
+            Command::ReorderTasks(_) => Some(String::new()),
+            _ => None,
+        };
+        if let Some(queue) = queued {
             // An error means that the program ends.
-            let _ = keys.send((session, command));
+            let _ = keys.send((queue, command));
             return;
         }
         let Some(daemon) = self.daemon.borrow().clone() else {
@@ -312,7 +318,7 @@ impl Api {
         tokio::spawn(self.clone().call(daemon, session, command));
     }
 
-    /// Sends keys and sizes in their order: an agent that reads nothing holds up only its own.
+    /// Sends keys, sizes and orders one after the other: an agent that reads nothing holds up only its own.
     pub(crate) async fn send_keys(self, mut keys: mpsc::UnboundedReceiver<ForSession>) {
         // They end with this task.
         let (mut working, mut queues) = (JoinSet::new(), HashMap::<_, mpsc::UnboundedSender<_>>::new());
@@ -337,19 +343,29 @@ impl Api {
                         "the daemon does not answer; what you type goes nowhere".to_owned(),
                     ));
                 }
-                (None, _) => {}
+                // It is asked for again.
+                (None, Command::Resize { .. }) => {}
+                (None, _) => self.tell(Message::Failed("the daemon does not answer".to_owned())),
             }
         }
     }
 
     async fn call(self, daemon: Daemon, session: String, command: Command) {
-        let starts = matches!(command, Command::StartAgent { .. } | Command::SendBack { .. });
+        let not = match command {
+            Command::StartAgent { .. } | Command::SendBack { .. } => Message::NotStarted,
+            Command::CreateTask(_) | Command::UpdateTask(_) | Command::Answer { .. } => Message::NotSaved,
+            _ => Message::Failed,
+        };
+        let is_order = matches!(command, Command::ReorderTasks(_));
         match self.answer(&daemon, session, command).await {
             Ok(Some(message)) => self.tell(message),
             Ok(None) => {}
             Err(error) => {
-                let words = words_of(error);
-                self.tell(if starts { Message::NotStarted(words) } else { Message::Failed(words) });
+                self.tell(not(words_of(error)));
+                if is_order {
+                    // The list shows an order that is not saved.
+                    let _ = self.refresh(&daemon).await;
+                }
             }
         }
     }

@@ -111,8 +111,11 @@ pub(crate) fn fill(model: &mut Model, (kind, rows): (Kind, Vec<Row>)) {
     if let Some(Overlay::List(list)) = &mut model.overlay
         && list.kind == kind
     {
+        let before = list.shown().get(list.selected).map(|row| (row.task, row.project.clone()));
         list.rows = Some(rows);
-        list.selected = list.selected.min(list.shown().len().saturating_sub(1));
+        let is_same = |row: &&Row| before.as_ref() == Some(&(row.task, row.project.clone()));
+        let same = list.shown().iter().position(|row| row.task > 0 && is_same(row));
+        list.selected = same.unwrap_or(list.selected).min(list.shown().len().saturating_sub(1));
     }
 }
 

@@ -100,6 +100,8 @@ pub enum Message {
     Projects(Vec<proto::Project>),
     /// Something failed, in words.
     Failed(String),
+    /// What a form or a line holds was not taken in, in words.
+    NotSaved(String),
     /// An agent was asked for; the words say that it has to wait, if it does.
     Started(Option<String>),
     /// An agent could not be started, in words.

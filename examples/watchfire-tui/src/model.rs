@@ -348,6 +348,8 @@ pub struct Model {
     pub follows: bool,
     /// The agents and tasks that needed the person at the last comparison. `None` before the first.
     pub told: Option<BTreeSet<(String, &'static str)>>,
+    /// The tasks that were at work at that comparison.
+    pub working: BTreeSet<i32>,
     /// The task that the mouse carries to another place.
     pub carried: Option<i32>,
     /// True if that has changed the order.

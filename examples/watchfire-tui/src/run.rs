@@ -204,6 +204,8 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                         ..Model::new(model.size)
                     };
                     resize = None;
+                    // The others are of the project before.
+                    break;
                 }
                 // A terminal without a clipboard ignores it.
                 Command::Copy(selected) => screen.copy(&model, selected)?,
@@ -226,6 +228,8 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                         Err(error) => {
                             let words = format!("the editor cannot be used: {error}");
                             drop(update(&mut model, Message::Failed(words)));
+                            // Its command for the size was dropped.
+                            model.given = (0, 0);
                         }
                     }
                 }

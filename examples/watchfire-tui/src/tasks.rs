@@ -65,11 +65,13 @@ pub(crate) fn first_row(model: &Model, height: usize) -> usize {
     let (rows, height) = (rows(model), height.max(1));
     let at = rows.iter().position(|row| matches!(row, Row::Task(task) if task.task_number == model.selected));
     // No row is empty below the last one.
-    let before = model.list_at.min(rows.len().saturating_sub(height));
+    let most = rows.len().saturating_sub(height);
+    let is_last = |at: usize| !rows.iter().skip(at + 1).any(|row| matches!(row, Row::Task(_)));
     match at {
-        // The title of the first section shows with its first task.
+        // The title of the first section shows with its first task, and what comes after the tasks with the last one.
         None | Some(0 | 1) => 0,
-        Some(at) => before.clamp((at + 1).saturating_sub(height), at),
+        Some(at) if is_last(at) => most.min(at),
+        Some(at) => model.list_at.min(most).clamp((at + 1).saturating_sub(height), at),
     }
 }
 

@@ -146,11 +146,11 @@ fn what_begins_to_need_the_person_is_told_once() {
     assert_eq!(told(&mut model, &asking), [alert("#0002 is at a limit, and 1 more")]);
     // A task that fails; one that had failed before is no news.
     let mut tasks = model.tasks.clone();
-    let mut failed = task(4, "Add authentication", "done");
+    let mut failed = task(7, "Add search feature", "done");
     failed.success = Some(false);
-    tasks.retain(|task| task.task_number != 4);
+    tasks.retain(|task| task.task_number != 7);
     tasks.push(failed);
-    assert_eq!(update(&mut model, Message::Tasks(tasks)), [alert("#0004 has failed")]);
+    assert_eq!(update(&mut model, Message::Tasks(tasks)), [alert("#0007 has failed")]);
 }
 
 #[test]

@@ -21,17 +21,50 @@ fn mouse(model: &mut Model, kind: MouseEventKind, column: u16, row: u16) -> Vec<
 fn work_that_came_to_nothing_is_told() {
     for state in ["crashed", "conflict", "verify failed", "gave up", "timed out"] {
         let mut model = model(100, 30);
-        let mut list = model.tasks.clone();
-        list[2].state = state.to_owned();
-        let told = tasks(&mut model, list.clone());
+        let told = ends(&mut model, state);
         assert!(matches!(&told[..], [Command::Alert(words)] if words == "#0002 has failed"), "{told:?}");
-        assert!(tasks(&mut model, list).is_empty(), "once");
+        // Once, also when it comes back from the trash.
+        let list = model.tasks.clone();
+        tasks(&mut model, Vec::new());
+        assert!(tasks(&mut model, list).is_empty());
     }
     // A stop is the person's own.
-    let mut model = model(100, 30);
+    assert!(ends(&mut model(100, 30), "stopped").is_empty());
+}
+
+/// Work on a task that ends so.
+fn ends(model: &mut Model, state: &str) -> Vec<Command> {
+    update(model, Message::Status(Box::new(at_work(2, "task"))));
     let mut list = model.tasks.clone();
-    list[2].state = "stopped".to_owned();
-    assert!(tasks(&mut model, list).is_empty());
+    list[2].state = state.to_owned();
+    let mut told = tasks(model, list);
+    told.extend(update(model, Message::Status(Box::default())));
+    told
+}
+
+#[test]
+fn a_form_that_was_sent_waits_for_its_own_answer() {
+    let mut model = model(100, 30);
+    press(&mut model, &["a"]);
+    type_in(&mut model, "New");
+    assert_eq!(press(&mut model, &["ctrl+s"]).len(), 1);
+    update(&mut model, Message::Failed("the logs cannot be read".to_owned()));
+    assert!(press(&mut model, &["ctrl+s"]).is_empty(), "it is not sent twice");
+    update(&mut model, Message::Created(9));
+    assert!(model.overlay.is_none());
+}
+
+#[test]
+fn the_selected_log_stays_selected() {
+    let mut model = model(100, 30);
+    let log = |id: &str| proto::Log { log_id: id.to_owned(), ..Default::default() };
+    model.right = RightTab::Logs;
+    update(&mut model, Message::Logs(vec![log("b"), log("a")]));
+    press(&mut model, &["tab", "j"]);
+    update(&mut model, Message::Logs(vec![log("c"), log("b"), log("a")]));
+    assert_eq!(model.logs.selected, 2);
+    update(&mut model, Message::Logs(vec![log("c"), log("b")]));
+    assert_eq!(model.logs.selected, 1);
 }
 
 #[test]
@@ -156,6 +189,14 @@ fn files_that_are_no_tasks_are_seen() {
     assert!(shown.contains("Malformed (1)") && shown.contains("0009.yaml: title: missing"), "{shown}");
     press(&mut model, &["G"]);
     assert_eq!(model.selected, 6, "it is no task");
+    // Also below more tasks than fit.
+    tasks(&mut model, (1..=80).map(|n| task(n, "T", "draft")).collect());
+    press(&mut model, &["G"]);
+    assert!(text(&model).contains("0009.yaml"), "{}", text(&model));
+    update(&mut model, Message::Failed("an error".to_owned()));
+    update(&mut model, Message::Notice("a notice".to_owned()));
+    assert!(text(&model).contains("an error"), "it is read first");
+    update(&mut model, Message::Tick(10_000));
     update(&mut model, Message::Notice("the budget of the day is spent".to_owned()));
     assert!(text(&model).contains("the budget of the day is spent"));
 }

@@ -158,7 +158,7 @@ fn a_form_stays_until_it_is_saved() {
     };
     assert_eq!(problem(&model), None);
     assert_eq!(press(&mut model, &["ctrl+s", "ctrl+s"]).len(), 1, "it is sent once");
-    update(&mut model, Message::Failed("depends on a task that does not exist".to_owned()));
+    update(&mut model, Message::NotSaved("depends on a task that does not exist".to_owned()));
     assert_eq!(problem(&model).as_deref(), Some("depends on a task that does not exist"));
     assert_eq!(press(&mut model, &["ctrl+s"]).len(), 1);
     update(&mut model, Message::Created(9));

@@ -127,13 +127,17 @@ impl Wakeups {
         self.fd().is_none().then_some(Duration::from_millis(20))
     }
 
-    /// Discards the signals that have arrived.
-    pub(crate) fn clear(&mut self) {
+    /// Takes the signals that have arrived, and returns true if one asked this process to end.
+    pub(crate) fn clear(&mut self) -> bool {
+        let mut is_asked = false;
         #[cfg(target_os = "linux")]
         // Pending signals merge, so one reading does not say how many children have ended. The caller reaps
         // all.
         while let Some(signals) = &self.signals
-            && let Ok(Some(_)) = signals.read_signal()
-        {}
+            && let Ok(Some(signal)) = signals.read_signal()
+        {
+            is_asked |= i32::try_from(signal.ssi_signo) == Ok(Signal::SIGTERM as i32);
+        }
+        is_asked
     }
 }

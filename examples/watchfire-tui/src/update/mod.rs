@@ -80,7 +80,10 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
     commands.extend(diff(model));
     commands.extend(fit(model));
     lay_out(model);
-    model.list_at = tasks::first_row(model, usize::from(model.areas().list.height));
+    let height = model.areas().list.height;
+    if height > 0 && !Areas::is_too_small(model.size) {
+        model.list_at = tasks::first_row(model, usize::from(height));
+    }
     commands
 }
 
@@ -166,7 +169,9 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
 
 /// Takes in the logs, and opens the one that was asked for.
 fn logs(model: &mut Model, list: Vec<proto::Log>) -> Vec<Command> {
-    model.logs.selected = model.logs.selected.min(list.len().saturating_sub(1));
+    let before = model.logs.list.as_ref().and_then(|before| before.get(model.logs.selected));
+    let same = before.and_then(|before| list.iter().position(|log| log.log_id == before.log_id));
+    model.logs.selected = same.unwrap_or(model.logs.selected).min(list.len().saturating_sub(1));
     let wanted = model.logs.wanted.take();
     let at = wanted.map(|wanted| list.iter().position(|log| log.task_number == wanted));
     let command = match at {
@@ -211,10 +216,15 @@ fn learn(model: &mut Model, message: Message) {
             model.project = *project;
         }
         Message::Malformed(files) => model.malformed = files,
+        // An error is read first.
+        Message::Notice(_) if model.flash.as_ref().is_some_and(|flash| flash.is_error) => {}
         Message::Notice(words) => flash(model, &words, false),
-        // Its order is that of before; the next one comes when the task is let go.
-        Message::Tasks(_) if model.is_reordered => {}
-        Message::Tasks(list) => {
+        Message::Tasks(mut list) => {
+            if model.is_reordered {
+                // The order is the person's until the task is let go.
+                let place = |number| model.tasks.iter().position(|task| task.task_number == number);
+                list.sort_by_key(|task| place(task.task_number).unwrap_or(usize::MAX));
+            }
             let at = tasks::numbers(model).iter().position(|number| *number == model.selected);
             let shown = |tasks: &[proto::Task]| {
                 tasks.iter().find(|task| task.task_number == model.diff.task).cloned()
@@ -282,13 +292,15 @@ fn learn(model: &mut Model, message: Message) {
             saved(model);
             flash(model, "Saved", false);
             // It comes with the tasks, which are on their way.
-            (model.selected, model.created) = (number, number);
+            model.selected = number;
+            model.created = if model.task(number).is_some() { 0 } else { number };
         }
         Message::Projects(projects) => {
             let list = lists::of_projects(&projects, &model.project.project_id);
             lists::fill(model, list);
         }
-        Message::Failed(words) => not_saved(model, &words),
+        Message::Failed(words) => flash(model, &words, true),
+        Message::NotSaved(words) => not_saved(model, &words),
         Message::Started(words) => {
             saved(model);
             words.into_iter().for_each(|words| flash(model, &words, false));
@@ -415,12 +427,16 @@ fn key(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     elsewhere(model, event)
 }
 
-/// Takes in a key that is none of those that count everywhere.
-fn elsewhere(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+/// Takes away words that would hide what is typed in the status bar.
+fn shows_what_is_typed(model: &mut Model) {
     if matches!(model.overlay, Some(Overlay::Words(..) | Overlay::Find(_))) || model.filter.1 {
-        // It would hide what is typed.
         model.flash = None;
     }
+}
+
+/// Takes in a key that is none of those that count everywhere.
+fn elsewhere(model: &mut Model, event: KeyEvent) -> Vec<Command> {
+    shows_what_is_typed(model);
     if let Some(overlay) = model.overlay.take() {
         return overlay::key(model, overlay, event);
     }
@@ -446,6 +462,7 @@ fn quit(model: &mut Model) -> Vec<Command> {
 }
 
 fn paste(model: &mut Model, text: &str) -> Vec<Command> {
+    shows_what_is_typed(model);
     if model.tiles.is_some() {
         return Vec::new();
     }

@@ -50,6 +50,7 @@ pub(super) fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Command> {
                 | Overlay::List(_)
                 | Overlay::Info(..)
                 | Overlay::Find(_)
+                | Overlay::Confirm(_)
         )
     ) {
         return Vec::new();

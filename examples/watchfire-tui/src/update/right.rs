@@ -110,6 +110,8 @@ pub(super) fn scroll(model: &mut Model, by: i64) -> Vec<Command> {
 fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
     let page = usize::from(model.areas().terminal.height);
     if let Some(open) = &mut model.logs.open {
+        // The first row is the title.
+        let page = page.saturating_sub(1);
         let (at, last) = (open.at, open.rows.len().saturating_sub(1));
         let to = match code {
             KeyCode::Esc | KeyCode::Char('q') | KeyCode::Backspace => {
@@ -121,7 +123,7 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
             KeyCode::PageDown | KeyCode::Char(' ') => at.saturating_add(page),
             KeyCode::PageUp => at.saturating_sub(page),
             KeyCode::Home | KeyCode::Char('g') => 0,
-            KeyCode::End | KeyCode::Char('G') => last.saturating_sub(page.saturating_sub(2)),
+            KeyCode::End | KeyCode::Char('G') => last.saturating_sub(page.saturating_sub(1)),
             _ => at,
         };
         open.at = to.min(last);
@@ -152,7 +154,8 @@ fn logs(model: &mut Model, code: KeyCode) -> Vec<Command> {
 }
 
 fn diff(model: &mut Model, code: KeyCode) -> Vec<Command> {
-    let page = usize::from(model.areas().terminal.height);
+    // The first row is the title.
+    let page = usize::from(model.areas().terminal.height.saturating_sub(1));
     match code {
         KeyCode::Char('h') | KeyCode::Left => return show_right(model, RightTab::Logs),
         KeyCode::Char('r') => return show_right(model, RightTab::Diff),

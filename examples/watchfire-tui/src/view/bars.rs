@@ -235,7 +235,11 @@ fn told(model: &Model) -> (String, Style) {
 
 /// Columns of the status bar for words, beside the connection.
 fn room(model: &Model) -> usize {
-    usize::from(model.size.0).saturating_sub(if model.follows { 20 } else { 12 })
+    usize::from(model.size.0).saturating_sub(match model.connection {
+        _ if model.follows => 20,
+        Connection::Lost => 17,
+        _ => 12,
+    })
 }
 
 /// Returns a line that is typed, with its cursor, and the keys after it: what fits around the cursor.

@@ -86,6 +86,7 @@ fn run(mut args: RoleArgs) -> i32 {
         agent: None,
         ending: None,
         is_cut_off: false,
+        is_asked_to_end: false,
         started: None,
         exited: None,
         code: None,
@@ -114,6 +115,8 @@ struct Guardian {
     ending: Option<Ending>,
     /// The agent was ended, by an order or because nobody came for it: how that goes says nothing of its work.
     is_cut_off: bool,
+    /// This process was asked to end.
+    is_asked_to_end: bool,
     /// The report of the agent's start, for orchestrators that come later.
     started: Option<Report>,
     /// The report of the agent's end.
@@ -189,7 +192,8 @@ impl Guardian {
             self.report(&Report::Complaint(bytes));
         }
         if let Some(intake) = self.intake.take() {
-            let end = intake.finish(self.code.filter(|_| !self.is_cut_off));
+            let says_nothing = self.is_cut_off || self.is_asked_to_end;
+            let end = intake.finish(self.code.filter(|_| !says_nothing));
             self.report(&Report::Output { end });
         }
         self.report(&Report::Ended);
@@ -321,7 +325,8 @@ impl Guardian {
         // Interrupted or not, every input is checked afterwards.
         let _ = poll(&mut fds, longest.as_ref());
         drop(fds);
-        self.wakeups.clear();
+        // As at the end of the machine: what ends now does not end by itself.
+        self.is_asked_to_end |= self.wakeups.clear();
     }
 
     /// Carries out the orders that have arrived.

@@ -45,7 +45,8 @@ impl Purse {
         let is_chat = life.subject == Subject::Chat;
         let state = State { record, closed: false, warned: false, told_unknown: false, used_up: None };
         // The sum reads the records of all sessions of the task, so it is formed only where it counts.
-        let before = if shared.inner.settings().budget.task.is_some() { cost_of(shared, task) } else { 0 };
+        let before =
+            if shared.inner.settings().budget.task.is_some() { cost_of(shared, task, Some(log)) } else { 0 };
         Self { shared: Arc::clone(shared), is_chat, before, state: Mutex::new(state) }
     }
 
@@ -165,7 +166,7 @@ pub(in crate::orchestrator::effects) fn admit(
             }
         }
     }
-    let of_task = task.filter(|_| budget.task.is_some()).map(|task| cost_of(shared, Some(task)));
+    let of_task = task.filter(|_| budget.task.is_some()).map(|task| cost_of(shared, Some(task), None));
     // Other programs with this home have spent something, too.
     shared.inner.spending.read_again();
     let spent = Costs { task: of_task, day: today(shared, None) };
@@ -197,10 +198,12 @@ impl Costs {
 }
 
 /// Returns the known cost of all sessions of a task.
-fn cost_of(shared: &ProjectShared, task: Option<TaskNumber>) -> u64 {
+/// Returns the cost of a task's sessions, but of the one with this log, which an earlier program may have begun to count.
+fn cost_of(shared: &ProjectShared, task: Option<TaskNumber>, but: Option<&Path>) -> u64 {
     let Some(task) = task else { return 0 };
     let records = SpentRecord::readable(&shared.logs_dir, &format!("{task}-"));
-    records.iter().filter(|record| record.task == Some(task)).map(SpentRecord::known_cost).sum()
+    let counts = |record: &&SpentRecord| record.task == Some(task) && Some(&*record.log) != but;
+    records.iter().filter(counts).map(SpentRecord::known_cost).sum()
 }
 
 fn today(shared: &ProjectShared, session: Option<(&PathBuf, u64)>) -> u64 {

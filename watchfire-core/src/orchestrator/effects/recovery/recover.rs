@@ -19,7 +19,9 @@ use crate::orchestrator::effects::outcome::{outcome_of, uncaptured, unless_unfin
 use crate::orchestrator::effects::publication::{ask_again, is_published};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking, caught};
 use crate::process::{Liveness, end_marked};
-use crate::schedule::{Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef};
+use crate::schedule::{
+    Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef, StopReason,
+};
 use crate::session::{Claim, Completion, SessionDirectory};
 use crate::workspace::Recovery;
 use crate::{Error, ErrorKind, Result};
@@ -90,6 +92,8 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
             LifeState::Held { .. } | LifeState::Incomplete { .. } => {}
             _ => {
                 if let Some(started) = adopted(shared, &life).await {
+                    // At once: what the schedule decides from here on is for this session.
+                    control.set_session(started.session.clone());
                     tokio::spawn(go_on_with(Arc::clone(shared), life, control, started));
                     left.lives.pop_front();
                     continue;
@@ -242,8 +246,15 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
         return interrupted();
     };
     shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
+    if matches!(life.stop, Some(StopReason::Requested | StopReason::Withdrawn)) {
+        // A stop was recorded first: what its agent said of its work afterwards does not count.
+        return interrupted();
+    }
     let (claim, questions) = read_claim(task, session, directory).await?;
     match claim {
+        Some(_) if life.stop == Some(StopReason::DoneByHand) => {
+            done_in_file(shared, task).await.map(Left::Outcome)
+        }
         Some(claim) => Ok(Left::Claim(claim)),
         None if !questions.is_empty() => Ok(Left::Outcome(Outcome::Asked(questions))),
         None => done_in_file(shared, task).await.map(Left::Outcome),
