@@ -26,6 +26,8 @@ use crate::client::{LARGEST, channel, channel_over};
 
 /// Time that a daemon has to start.
 const START: Duration = Duration::from_secs(20);
+/// Time in which a daemon that is not stopped answers.
+const ANSWER: Duration = Duration::from_secs(5);
 /// Pause between two tries to reach one that starts.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -44,8 +46,10 @@ impl Daemon {
                 .with_hint("watchfire daemon start starts it")
         })?;
         let daemon = Self(channel);
-        // A socket that takes connections may belong to one that is ending.
-        daemon.service().ping(()).await?;
+        // A socket that takes connections may belong to one that is ending, or is stopped.
+        let pinged = tokio::time::timeout(ANSWER, async { daemon.service().ping(()).await }).await;
+        let silent = || ApiError::new("timeout", "the daemon of this home does not answer");
+        pinged.map_err(|_| silent().with_hint("is it stopped? watchfire.yaml in the home has its pid"))??;
         Ok(daemon)
     }
 

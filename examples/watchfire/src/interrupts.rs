@@ -11,7 +11,7 @@ use crate::terminal;
 
 /// Receiver of requests to stop.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupts(Arc<watch::Receiver<bool>>);
+pub(crate) struct Interrupts(Arc<watch::Receiver<Option<SignalKind>>>);
 
 impl Interrupts {
     /// Takes over the signals. The first Ctrl+C, SIGTERM or SIGHUP is reported here, and the second ends the program
@@ -22,16 +22,15 @@ impl Interrupts {
         let mut terminate = listen(SignalKind::terminate())?;
         let mut hang_up = listen(SignalKind::hangup())?;
         // A watch channel keeps its value, so a signal that arrives before anyone waits is not lost.
-        let (tell, told) = watch::channel(false);
+        let (tell, told) = watch::channel(None);
         tokio::spawn(async move {
             loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                    _ = hang_up.recv() => {}
-                }
-                // The old value is true from the second signal on.
-                if tell.send_replace(true) {
+                let kind = tokio::select! {
+                    _ = interrupt.recv() => SignalKind::interrupt(),
+                    _ = terminate.recv() => SignalKind::terminate(),
+                    _ = hang_up.recv() => SignalKind::hangup(),
+                };
+                if tell.send_replace(Some(kind)).is_some() {
                     // `exit` runs no destructors, so the terminal would stay as it is.
                     terminal::restore();
                     std::process::exit(i32::from(Exit::Interrupted.code()));
@@ -44,7 +43,7 @@ impl Interrupts {
     /// Waits for the first signal.
     pub(crate) async fn first(&self) {
         let mut told = (*self.0).clone();
-        if told.wait_for(|told| *told).await.is_err() {
+        if told.wait_for(Option::is_some).await.is_err() {
             // The listener has ended with the runtime, so no signal can follow.
             std::future::pending::<()>().await;
         }
@@ -52,6 +51,11 @@ impl Interrupts {
 
     /// Returns true if a signal has arrived.
     pub(crate) fn happened(&self) -> bool {
-        *self.0.borrow()
+        self.0.borrow().is_some()
+    }
+
+    /// Returns true if the terminal was closed.
+    pub(crate) fn hung_up(&self) -> bool {
+        *self.0.borrow() == Some(SignalKind::hangup())
     }
 }

@@ -58,6 +58,12 @@ fn main() -> ExitCode {
             runtime.shutdown_timeout(Duration::from_millis(200));
             ended
         });
+    let ended = match out::failed() {
+        Some(why) if ended.is_ok() => {
+            Err(Error::new(watchfire_core::ErrorKind::Io, "writing the output").with("because", why).into())
+        }
+        _ => ended,
+    };
     match ended {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {

@@ -1,10 +1,19 @@
 //! Prints the reports of commands, as text for people or as JSON.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use crate::style::Style;
+
+/// The reason for which something could not be printed.
+static FAILED: OnceLock<String> = OnceLock::new();
+
+/// Returns the reason for which something could not be printed, if anything could not.
+pub(crate) fn failed() -> Option<&'static str> {
+    FAILED.get().map(String::as_str)
+}
 
 /// Standard output: text for people, or JSON.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +38,13 @@ impl Out {
     pub(crate) fn raw(self, text: &str) {
         let mut stdout = std::io::stdout().lock();
         // `println!` would panic when the reader of a pipe is gone.
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        if let Err(error) = written
+            && error.kind() != ErrorKind::BrokenPipe
+        {
+            // The first one counts.
+            let _ = FAILED.set(error.to_string());
+        }
     }
 
     /// Prints a report: `value` with its schema number as JSON, or the result of `text`.

@@ -33,6 +33,11 @@ pub(crate) fn size() -> Size {
     }
 }
 
+/// Returns true for a terminal that cannot place a cursor.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
+}
+
 /// Returns true if a person can type and read here.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()

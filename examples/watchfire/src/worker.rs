@@ -1,21 +1,53 @@
 //! The program that runs a project's agents: the daemon if one runs, else this program. Commands speak to both through the same API.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use tokio::task::JoinHandle;
 use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
 use watchfire_client::{ApiError, Daemon, environment, work_proto as proto};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Proposal, TaskInfo};
+use watchfire_core::process::helper::Helper;
 use watchfire_core::schedule::{LifeId, RunId};
+use watchfire_core::session::{Detached, SessionHost as _};
 use watchfire_core::store::{Malformed, TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind};
 
+use crate::commands::daemon;
 use crate::compose;
 use crate::context::OpenProject;
 use crate::failure::Result;
 use crate::interrupts::Interrupts;
 use crate::serving::{Serving, serve};
+
+/// Returns the daemon that is to do the work: one that runs, unless the work is to be done in this program; and one that has
+/// left agents at work, which is started, because any other program would end them.
+///
+/// # Errors
+/// `busy` if such agents are at work and the work is to be done in this program.
+pub(crate) async fn wanted_daemon(home: &Path, embedded: bool) -> Result<Option<Daemon>> {
+    if !embedded && let Ok(daemon) = Daemon::connect(home).await {
+        return Ok(Some(daemon));
+    }
+    match has_left_agents(home).await? {
+        true if embedded => {
+            let error = Error::new(ErrorKind::Busy, "agents that the daemon left are at work");
+            Err(error.with("hint", "watchfire daemon start goes on with them").into())
+        }
+        true => Ok(Some(daemon::connect(home).await?)),
+        false => Ok(None),
+    }
+}
+
+/// Returns true if agents work that the daemon has left to their guardians.
+async fn has_left_agents(home: &Path) -> Result<bool> {
+    let hosts = home.join("hosts");
+    if !hosts.exists() {
+        return Ok(false);
+    }
+    Ok(!Detached::new(Helper::current()?, hosts)?.list().await?.is_empty())
+}
 
 /// The program that runs the agents of one project.
 pub(crate) struct Worker {
@@ -47,7 +79,7 @@ impl Worker {
         interrupts: &Interrupts,
     ) -> Result<Option<Self>> {
         let home = place.home.path();
-        if !embedded && let Ok(daemon) = Daemon::connect(home).await {
+        if let Some(daemon) = wanted_daemon(home, embedded).await? {
             return Ok(Some(Self { daemon, place, own: None }));
         }
         let orchestrator = compose::orchestrator(home).await?.start().await?;

@@ -261,6 +261,78 @@ fn an_interrupt_stops_the_own_run() {
     assert_eq!(runs[1].wait().unwrap().code(), Some(3));
 }
 
+/// Closing the terminal stops nothing: whoever comes next finds the run.
+#[test]
+fn a_closed_terminal_leaves_the_run() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "One", "hang");
+    with.started(&root);
+    let run = world.start(&root, ["run", "1"]);
+    until("it runs", || with.is_running(&root, 1));
+    run.signal("HUP");
+    let said = run.end().code(1);
+    assert!(said.stderr.contains("the run goes on in the daemon"), "{}", said.stderr);
+    assert!(with.is_running(&root, 1));
+}
+
+/// Agents that the daemon has left are the daemon's: a command that needs one starts it, and none ends them.
+#[test]
+fn what_the_daemon_left_is_ended_by_nobody() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "One", "hang");
+    world.task(&root, "Two", "done");
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    let left = world.run(&root, ["daemon", "stop", "--json"]).good().json();
+    assert_eq!(left["agents_left"], 1);
+    let refused = world.run(&root, ["run", "2", "--embedded", "--json"]).code(1).json_error();
+    assert_eq!(refused["code"], "busy");
+    world.run(&root, ["history"]).good();
+    assert!(with.is_running(&root, 1), "it goes on");
+}
+
+/// Where an agent is stopped, another task may start. Whoever ends the daemon with its agents wants none left.
+#[test]
+fn with_its_agents_the_daemon_leaves_nothing() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let settings = world.path("watchfire-home/settings.yaml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, text.replace("auto_start_tasks: false", "auto_start_tasks: true")).unwrap();
+    for title in ["One", "Two", "Three"] {
+        world.task(&root, title, "hang");
+    }
+    with.started(&root);
+    until("the first runs", || with.is_running(&root, 1));
+    let stopped = world.run(&root, ["daemon", "stop", "--agents", "--json"]).good().json();
+    assert_eq!(stopped["agents_left"], 0);
+    let left = fs::read_dir(world.path("watchfire-home/hosts")).unwrap().count();
+    assert_eq!(left, 0, "an agent goes on");
+}
+
+/// A daemon that does not answer is said to, and one whose project was moved away still ends.
+#[test]
+fn trouble_with_the_daemon_is_said() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let pid = Pid::from_raw(i32::try_from(with.started(&root)["pid"].as_u64().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let silent = world.run(&root, ["daemon", "status", "--json"]).code(1).json_error();
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!(silent["code"], "timeout");
+    world.task(&root, "One", "hang");
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    fs::rename(&root, world.path("elsewhere")).unwrap();
+    let home = world.path("home");
+    let status = world.run(&home, ["daemon", "status", "--json"]).good().json();
+    assert_eq!(status["agents"][0]["task"], 1);
+    world.run(&home, ["daemon", "stop", "--agents"]).good();
+}
+
 /// A chat goes on when its terminal leaves it, and ends when the person ends it.
 #[test]
 fn a_chat_is_left_and_ended() {

@@ -264,6 +264,22 @@ fn a_closed_pipe() {
     assert_eq!(done.stderr, b"");
 }
 
+/// Output that cannot be written is an error, and a text may begin with a dash.
+#[test]
+fn a_full_disk_and_dashes() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world
+        .run(&root, ["task", "add", "--title", "T", "--prompt", "- one\n- two", "--criteria", "- it works"])
+        .good();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let child = world.command(&root, ["task", "list"]).stdout(full).spawn().unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(told.contains("writing the output") && told.contains("No space left"), "{told}");
+}
+
 /// What is in files cannot paint or move on the terminal.
 #[test]
 fn titles_are_made_safe() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -36,6 +37,8 @@ struct Inner {
     /// Notified when a life changed.
     lives: Notify,
     ending: watch::Sender<bool>,
+    /// True if its agents end with it.
+    ends_agents: AtomicBool,
     /// True if its only client is the process itself.
     trusts: bool,
 }
@@ -75,6 +78,7 @@ impl Daemon {
             turns: watch::Sender::default(),
             lives: Notify::new(),
             ending: watch::Sender::new(false),
+            ends_agents: AtomicBool::new(false),
             trusts,
         }))
     }
@@ -109,6 +113,16 @@ impl Daemon {
     /// Asks it to end.
     pub fn end(&self) {
         self.0.ending.send_replace(true);
+    }
+
+    /// Lets its agents end with it.
+    pub(crate) fn end_agents_with_it(&self) {
+        self.0.ends_agents.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if its agents end with it.
+    pub(crate) fn ends_agents(&self) -> bool {
+        self.0.ends_agents.load(Ordering::Relaxed)
     }
 
     /// Returns once it is asked to end.

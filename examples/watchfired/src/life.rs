@@ -102,7 +102,7 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     // It ends with the daemon.
     let _ = writing.await;
     let ending = async {
-        match options.end_agents || !hosted {
+        match options.end_agents || !hosted || daemon.ends_agents() {
             true => daemon.orchestrator().shutdown().await,
             false => daemon.orchestrator().detach().await,
         }

@@ -157,6 +157,15 @@ async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<Age
 }
 
 /// Waits for a daemon that comes back.
+/// Waits until the person leaves. All other keys go nowhere.
+async fn detached(shown: &mut Shown, keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>) {
+    while let Some(typed) = keys.recv().await {
+        if shown.keys.before_detach(&typed).len() < typed.len() {
+            return;
+        }
+    }
+}
+
 async fn again(home: &Path) -> Option<Daemon> {
     let deadline = tokio::time::Instant::now() + BACK;
     while tokio::time::Instant::now() < deadline {
@@ -194,10 +203,15 @@ impl Viewer {
         loop {
             match self.follow(&daemon, &mut shown, &mut keys).await {
                 // The daemon may be started anew, with the agent still at work.
-                End::Gone(error) => match again(home).await {
-                    Some(next) => daemon = next,
-                    None => return Ok(End::Gone(error)),
-                },
+                End::Gone(error) if error.code == "app_not_running" => {
+                    tokio::select! {
+                        next = again(home) => match next {
+                            Some(next) => daemon = next,
+                            None => return Ok(End::Gone(error)),
+                        },
+                        () = detached(&mut shown, &mut keys) => return Ok(End::Detached),
+                    }
+                }
                 ended => return Ok(ended),
             }
         }

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use watchfire_client::Daemon;
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::{ChatRequest, LogStream, Seen};
 use watchfire_core::schedule::{Change, ChatPlace, Notice};
@@ -18,7 +17,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::serving::serve;
-use crate::{compose, terminal, text};
+use crate::{compose, terminal, text, worker};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -67,9 +66,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     }
     let place = context.project().await?;
     let (home, root) = (place.home.path().to_path_buf(), place.root.clone());
-    if !args.embedded
-        && let Ok(daemon) = Daemon::connect(&home).await
-    {
+    if let Some(daemon) = worker::wanted_daemon(&home, args.embedded).await? {
         return attach::chat(context, daemon, &place, &args).await;
     }
     // The orchestrator opens the store itself.
@@ -108,7 +105,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     }
     ended?;
     context.out.line("chat ended");
-    Ok(Exit::Good)
+    Ok(if interrupts.happened() { Exit::Interrupted } else { Exit::Good })
 }
 
 /// Returns a notice in one line.

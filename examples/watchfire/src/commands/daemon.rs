@@ -105,8 +105,12 @@ async fn status_of(daemon: &Daemon) -> Result<DaemonStatus> {
 
 async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
     let daemon = Daemon::connect(home).await?;
-    let status = status_of(&daemon).await?;
+    // What is wrong with one of its projects does not keep it.
+    let status = status_of(&daemon).await.unwrap_or_default();
     if args.agents {
+        // Before they are stopped: where one ends, another task may start.
+        let request = watchfire_client::work_proto::EndAgentsRequest {};
+        daemon.work().end_agents(request).await.map_err(ApiError::from)?;
         for agent in &status.active_agents {
             let project =
                 ProjectId { meta: None, project_id: agent.project_id.clone(), session_id: String::new() };

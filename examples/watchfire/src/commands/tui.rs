@@ -28,7 +28,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
             "watchfire --help lists the commands",
         ));
     }
-    if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
+    if terminal::is_dumb() {
         return Err(Failure::usage(
             "this terminal cannot place a cursor",
             "set TERM to what it is, or use the commands: watchfire --help",

@@ -117,6 +117,11 @@ impl<'a> Followed<'a> {
                 },
                 // Once: afterwards `first` returns at once, and the loop would spin.
                 () = interrupts.first(), if !asked => {
+                    if interrupts.hung_up() && self.worker.own().is_none() {
+                        // It was started for whoever looks in again.
+                        let left = ApiError::new("cancelled", "the terminal was closed; the run goes on in the daemon");
+                        return Err(left.into());
+                    }
                     asked = true;
                     self.worker.stop(self.run).await;
                     self.view.note("stopping: agents are ended and their work is kept; Ctrl+C again leaves at once");

@@ -55,7 +55,7 @@ pub(crate) trait View: Send {
 pub(crate) fn view(out: Out, titles: BTreeMap<TaskNumber, String>) -> Result<Box<dyn View>> {
     Ok(if out.json {
         Box::new(json::Lines::new(out))
-    } else if out.terminal {
+    } else if out.terminal && !terminal::is_dumb() {
         Box::new(live::Live::new(out, titles)?)
     } else {
         Box::new(plain::Lines::new(out, titles))

@@ -26,15 +26,19 @@ pub(super) async fn of(project: &ProjectHandle) -> Result<proto::AgentStatus> {
     let newest = all.iter().rev().find(|it| it.is_running).or(all.last()).cloned();
     let idle = proto::AgentStatus {
         project_id: project.id().to_string(),
-        project_name: name(project).await?,
+        project_name: name(project).await,
         state: "idle".to_owned(),
         ..proto::AgentStatus::default()
     };
     Ok(proto::AgentStatus { all, ..newest.unwrap_or(idle) })
 }
 
-async fn name(project: &ProjectHandle) -> Result<String> {
-    Ok(project.store().project().await?.value.name)
+/// Returns the name of a project. One whose files are away is known by its folder.
+async fn name(project: &ProjectHandle) -> String {
+    match project.store().project().await {
+        Ok(project) => project.value.name,
+        Err(_) => project.root().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    }
 }
 
 /// Returns the status of one life.
@@ -69,7 +73,7 @@ pub(super) async fn of_life(
     };
     Ok(proto::AgentStatus {
         project_id: project.id().to_string(),
-        project_name: name(project).await?,
+        project_name: name(project).await,
         is_running: running.is_some(),
         mode: mode.to_string(),
         task_number: about.map_or(0, wire),

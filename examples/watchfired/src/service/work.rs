@@ -318,4 +318,9 @@ impl WorkService for Daemon {
     async fn prune(&self, request: Request<proto::PruneRequest>) -> Answer<proto::PruneResponse> {
         answer(self.prune_of(&request.get_ref().project_id).await)
     }
+
+    async fn end_agents(&self, _: Request<proto::EndAgentsRequest>) -> Answer<proto::EndAgentsResponse> {
+        self.end_agents_with_it();
+        answer(Ok(proto::EndAgentsResponse {}))
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) struct SendArgs {
 #[derive(Args, Debug)]
 pub(crate) struct TextArgs {
     /// The text
-    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "stdin"])]
+    #[arg(value_name = "TEXT", required_unless_present_any = ["file", "stdin"], allow_hyphen_values = true)]
     text: Option<String>,
     /// Take the text from a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "stdin"])]

@@ -23,13 +23,13 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// Prompt for the agent; `-` reads standard input
-    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
+    #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// Read the prompt from a file
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
     /// Acceptance criteria, which must hold when it is done
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     criteria: Option<String>,
     /// Ready to run at once, instead of a draft
     #[arg(long)]

@@ -16,6 +16,7 @@ pub(crate) struct AnswerArgs {
     #[arg(value_name = "N|ID")]
     to: String,
     /// The answer
+    #[arg(allow_hyphen_values = true)]
     text: String,
     /// The id of the question, if the agent asks several
     #[arg(long, value_name = "ID")]
