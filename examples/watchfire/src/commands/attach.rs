@@ -156,23 +156,25 @@ async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<Age
     })
 }
 
-/// Waits for a daemon that comes back.
-/// Waits until the person leaves. All other keys go nowhere.
+/// Waits until the person leaves. What is typed meanwhile is for the agent, once it is there again.
 async fn detached(shown: &mut Shown, keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>) {
     while let Some(typed) = keys.recv().await {
-        if shown.keys.before_detach(&typed).len() < typed.len() {
+        let before = shown.keys.before_detach(&typed);
+        shown.typed.extend_from_slice(before);
+        if before.len() < typed.len() {
             return;
         }
     }
 }
 
+/// Waits for a daemon that comes back.
 async fn again(home: &Path) -> Option<Daemon> {
     let deadline = tokio::time::Instant::now() + BACK;
     while tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(200)).await;
         if let Ok(daemon) = Daemon::connect(home).await {
             return Some(daemon);
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
     }
     None
 }
@@ -202,8 +204,11 @@ impl Viewer {
         let mut shown = Shown::begin();
         loop {
             match self.follow(&daemon, &mut shown, &mut keys).await {
-                // The daemon may be started anew, with the agent still at work.
-                End::Gone(error) if error.code == "app_not_running" => {
+                // The daemon may be started anew, with the agent still at work, and takes it over in a moment.
+                End::Gone(error) if error.code == "app_not_running" || shown.lost.is_some() => {
+                    if shown.lost.get_or_insert_with(Instant::now).elapsed() > BACK {
+                        return Ok(End::Gone(error));
+                    }
                     tokio::select! {
                         next = again(home) => match next {
                             Some(next) => daemon = next,
@@ -239,11 +244,18 @@ impl Viewer {
         // Whole again with the first message.
         shown.forget();
         self.fit(daemon).await;
+        let typed = std::mem::take(&mut shown.typed);
+        if !typed.is_empty() {
+            self.send(daemon, typed).await;
+        }
         loop {
             tokio::select! {
                 buffer = screen.message() => match buffer {
                     Ok(Some(ScreenBuffer { end: Some(end), .. })) => return End::Over(end),
-                    Ok(Some(buffer)) => shown.show(&buffer),
+                    Ok(Some(buffer)) => {
+                        shown.lost = None;
+                        shown.show(&buffer);
+                    }
                     Ok(None) => return End::Detached,
                     Err(error) => return End::Gone(error.into()),
                 },
@@ -261,14 +273,7 @@ impl Viewer {
                         if shown.screen.as_ref().is_some_and(|screen| screen.size != terminal::size()) {
                             self.fit(daemon).await;
                         }
-                        let request = SendInputRequest {
-                            project_id: self.project.clone(),
-                            session_id: self.session.clone(),
-                            data: through,
-                            meta: None,
-                        };
-                        // The end of the session is seen on its screen.
-                        let _ = agents.send_input(request).await;
+                        self.send(daemon, through).await;
                     }
                     if ends && self.is_chat && !self.read_only {
                         let chat = ProjectId {
@@ -286,6 +291,16 @@ impl Viewer {
                 }
             }
         }
+    }
+
+    async fn send(&self, daemon: &Daemon, data: Vec<u8>) {
+        if self.read_only {
+            return;
+        }
+        let (project_id, session_id) = (self.project.clone(), self.session.clone());
+        let request = SendInputRequest { project_id, session_id, data, meta: None };
+        // The end of the session is seen on its screen.
+        let _ = daemon.agents().send_input(request).await;
     }
 
     /// Gives the agent the size of this terminal. The newest viewer has it, and then the one that types.
@@ -337,13 +352,24 @@ struct Shown {
     keys: Typed,
     /// Finds the second Ctrl+C.
     ours: Keys,
+    /// Time at which the daemon was lost, until something is shown again.
+    lost: Option<Instant>,
+    /// Keys that were typed since.
+    typed: Vec<u8>,
 }
 
 impl Shown {
     /// Enters the alternate screen and turns wrapping off, so that a terminal smaller than the agent's screen shows a part.
     fn begin() -> Self {
         write("\x1b[?1049h\x1b[?7l");
-        Self { screen: None, modes: Modes::default(), keys: Typed::default(), ours: Keys::default() }
+        Self {
+            screen: None,
+            modes: Modes::default(),
+            keys: Typed::default(),
+            ours: Keys::default(),
+            lost: None,
+            typed: Vec::new(),
+        }
     }
 
     fn forget(&mut self) {
