@@ -396,6 +396,9 @@ fn without_its_agent_it_says_so_and_ends() {
     let shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
     shown.wait("No tasks yet");
     shown.leave();
+    let (painted, code) = OnTerminal::start(&home.0, &root, &[], &[("PATH", "/nowhere")]).end();
+    assert_eq!(code, Some(1));
+    assert!(painted.contains("Git is required. Install git and try again."), "{painted}");
 }
 
 /// Lines that have left the agent's screen are found, and text is copied with the mouse.

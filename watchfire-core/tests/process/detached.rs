@@ -34,6 +34,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("it_ends_at_its_limit_and_after_its_time_alone", ends_alone),
         flavour.trial("an_agent_that_nobody_came_for_has_no_end_of_its_own", nobody_comes),
         flavour.trial("an_agent_that_was_being_ended_has_no_end_of_its_own", cut_off),
+        flavour.trial("an_agent_that_ends_with_the_machine_has_no_end_of_its_own", the_machine_ends),
         flavour.trial("without_its_guardian_its_end_is_unknown", guardian_killed),
         flavour.trial("what_its_host_holds_stays_held", held),
         flavour.trial("an_agent_that_prints_to_nobody_is_not_held_up", prints_to_nobody),
@@ -301,6 +302,21 @@ async fn cut_off(mark: Mark) {
     let hosted = adopt(folder.path(), &mark).await;
     assert_eq!(within(hosted.process.wait()).await, Exit::Unknown);
     mark.assert_gone().await;
+    hosted.guard.ended();
+}
+
+/// At the end of the machine everyone is asked to end, and the agent does.
+async fn the_machine_ends(mark: Mark) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'exit 3' TERM; echo up; sleep 1000 & wait";
+    Program::start(folder.path(), &mark, "terminal", Some(script)).kill();
+    let [entry] = &host(folder.path()).list().await.unwrap()[..] else { panic!("one runs") };
+    for process in [entry.guardian.as_ref().unwrap(), &entry.agent] {
+        kill_process(Pid::from_raw(process.pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
+    }
+    mark.assert_gone().await;
+    let hosted = adopt(folder.path(), &mark).await;
+    assert_eq!(within(hosted.process.wait()).await, Exit::Unknown);
     hosted.guard.ended();
 }
 
