@@ -46,6 +46,8 @@ impl Schedule {
         self.is_short = starts.len().min(own) > free;
         for (at, due) in starts.into_iter().map(|(_, due)| due).enumerate() {
             match due {
+                // A task before it in this order has begun just now.
+                Due::Life(id) if self.is_too_early(id) => self.put_off(id),
                 Due::Life(id) if at < free => {
                     self.starts += 1;
                     self.start(id);

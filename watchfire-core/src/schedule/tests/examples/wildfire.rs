@@ -127,6 +127,21 @@ fn nothing_is_generated_while_work_waits_for_a_person() {
     assert_eq!((summary.open.len(), summary.is_good()), (1, false));
 }
 
+/// Other projects give their slots back when a generation waits, and a task has come meanwhile.
+#[test]
+fn a_task_that_begins_at_the_same_time_keeps_a_generation_waiting() {
+    let mut world = world(Limits { parallel: 2, in_all: 2, ..one_by_one() }, []);
+    world.feed(Fact::Elsewhere(2));
+    world.run(Scope::Wildfire);
+    let step = world.step().unwrap();
+    assert_eq!(step.state, LifeState::Waiting { on: Wait::OtherProjects });
+    world.files.insert(n(1), card(1, &[]));
+    world.board();
+    world.feed(Fact::Elsewhere(0));
+    assert_eq!(world.at_work(), [1]);
+    assert!(matches!(world.step().unwrap().state, LifeState::Waiting { .. }));
+}
+
 #[test]
 fn rounds_and_review_end_it() {
     let mut limited = world(Limits { rounds: 1, ..one_by_one() }, []);
