@@ -257,8 +257,8 @@ impl Api {
         self.subscribe(daemon, session, tell).await;
     }
 
-    /// Passes on the screens of a session, or of the newest ones, until the session ends or nobody wants more. A stream that breaks
-    /// is asked for again.
+    /// Forwards the screens of a session until it ends or `tell` wants no more. Without an id, follows the newest session and each
+    /// one after it. Subscribes again when the stream breaks.
     async fn subscribe(
         &self,
         daemon: &Daemon,
@@ -661,8 +661,8 @@ impl Api {
     }
 }
 
-/// Passes on screens until their session has ended or nobody wants more. Fails when the stream breaks before, with words if it
-/// brought what no screen is.
+/// Forwards screens until their session has ended or `tell` wants no more. Fails if the stream breaks before that, with words if
+/// it contained something that is not a screen.
 async fn pass_on(
     mut screens: Streaming<proto::ScreenBuffer>,
     tell: &mut impl FnMut(Message) -> ControlFlow<()>,

@@ -100,13 +100,13 @@ pub enum Message {
     Projects(Vec<proto::Project>),
     /// Something failed, in words.
     Failed(String),
-    /// What a form or a line holds was not taken in, in words.
+    /// A form or a typed line could not be saved, with the reason.
     NotSaved(String),
     /// An agent was asked for; the words say that it has to wait, if it does.
     Started(Option<String>),
     /// An agent could not be started, in words.
     NotStarted(String),
-    /// The chat that starts by itself has no agent, in words.
+    /// The agent of the chat that starts automatically is missing, with the words for the person.
     NoAgent(String),
 }
 

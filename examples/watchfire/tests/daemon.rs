@@ -261,7 +261,7 @@ fn an_interrupt_stops_the_own_run() {
     assert_eq!(runs[1].wait().unwrap().code(), Some(3));
 }
 
-/// Closing the terminal stops nothing: whoever comes next finds the run.
+/// Closing the terminal does not stop the run.
 #[test]
 fn a_closed_terminal_leaves_the_run() {
     let with = WithDaemon::new();
@@ -276,7 +276,7 @@ fn a_closed_terminal_leaves_the_run() {
     assert!(with.is_running(&root, 1));
 }
 
-/// Agents that the daemon has left are the daemon's: a command that needs one starts it, and none ends them.
+/// Agents that a stopped daemon left running belong to the daemon: other commands start it again and never end them.
 #[test]
 fn what_the_daemon_left_is_ended_by_nobody() {
     let with = WithDaemon::new();
@@ -293,7 +293,7 @@ fn what_the_daemon_left_is_ended_by_nobody() {
     assert!(with.is_running(&root, 1), "it goes on");
 }
 
-/// Where an agent is stopped, another task may start. Whoever ends the daemon with its agents wants none left.
+/// When an agent is stopped, another task may start in its place. `daemon stop --agents` leaves none of them running.
 #[test]
 fn with_its_agents_the_daemon_leaves_nothing() {
     let with = WithDaemon::new();

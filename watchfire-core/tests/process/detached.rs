@@ -72,8 +72,8 @@ impl Program {
         Self::with(args)
     }
 
-    /// Launches a session. `lingers`: it drops the session, and lives on; `alone`: nobody needs to come for the session;
-    /// `ends`: it has begun to end it.
+    /// Launches a session and then does something special. `lingers`: drops the session and stays alive. `alone`: gives its
+    /// host a short orphan limit. `ends`: begins to end the session.
     fn special(folder: &Path, mark: &Mark, script: &str, how: &str) -> Self {
         Self::with([folder.to_str().unwrap(), mark.name(), "terminal", script, how].into_iter())
     }
@@ -294,7 +294,8 @@ async fn ends_alone(mark: Mark) {
     assert!(!within(hosted.process.wait()).await.success());
 }
 
-/// Nor how one ends that was being ended when its program was killed: the next one may not know of it.
+/// The exit of an agent that was being ended when its program was killed says nothing about its work either: the next program may
+/// not know that it was being ended.
 async fn cut_off(mark: Mark) {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap 'sleep 1; exit 3' HUP; trap '' TERM; sleep 1000 & wait";
@@ -320,7 +321,7 @@ async fn the_machine_ends(mark: Mark) {
     hosted.guard.ended();
 }
 
-/// How an agent ends that nobody came for says nothing about its work.
+/// The exit of an agent that was ended because no program came for it says nothing about its work.
 async fn nobody_comes(mark: Mark) {
     let folder = tempfile::tempdir().unwrap();
     Program::special(folder.path(), &mark, "trap 'exit 3' HUP; sleep 1000 & wait", "alone").kill();

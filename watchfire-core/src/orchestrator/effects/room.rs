@@ -54,7 +54,7 @@ fn enough(available: Option<u64>) -> Result<()> {
     }
 }
 
-/// Returns the bytes that programs can still get: those of the machine, or of our cgroups if they have less.
+/// Returns the bytes of memory that are still available on the machine, or in our cgroups if that is less.
 fn available(root: &Path) -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     let meminfo = read("proc/meminfo")?;

@@ -113,7 +113,7 @@ struct Guardian {
     /// `None` before its start and after its end, when the number may belong to another process.
     agent: Option<Pid>,
     ending: Option<Ending>,
-    /// The agent was ended, by an order or because nobody came for it: how that goes says nothing of its work.
+    /// The agent was ended by an order, or because no orchestrator came for it. Its exit then says nothing about its work.
     is_cut_off: bool,
     /// This process was asked to end.
     is_asked_to_end: bool,
@@ -311,7 +311,7 @@ impl Guardian {
         let is_behind = !self.unsent.is_empty();
         let control = if is_behind { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let errors = self.errors.as_ref().filter(|_| !is_behind);
-        // Who comes too late is not let in, and must not wake us.
+        // An orchestrator that comes too late is not accepted, so its connection must not wake us.
         let hosting = self.hosting.as_ref().filter(|_| !self.is_cut_off);
         let fds = [
             (self.control.as_ref().map(AsFd::as_fd), control),
@@ -357,7 +357,7 @@ impl Guardian {
 
     /// Lets an orchestrator in, if one waits, and reports everything that it must know.
     fn welcome(&mut self) {
-        // Whoever comes now waits for the end.
+        // An orchestrator that comes now has to wait for the end of the tree.
         let Some(hosting) = self.hosting.as_mut().filter(|_| !self.is_cut_off) else { return };
         let Some(accepted) = hosting.accept() else { return };
         let input = match &self.intake {
