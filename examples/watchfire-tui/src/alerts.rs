@@ -31,18 +31,7 @@ pub(crate) fn reason(agent: &proto::AgentStatus) -> Option<&'static str> {
 
 /// Returns true for a task whose last work came to nothing, though its person did not stop it.
 fn has_failed(model: &Model, task: &proto::Task) -> bool {
-    let is_bad = matches!(
-        task.state.as_str(),
-        "conflict"
-            | "crashed"
-            | "ended without saying so"
-            | "error"
-            | "gave up"
-            | "setup failed"
-            | "timed out"
-            | "verify failed"
-    );
-    task.success == Some(false) || is_bad && model.agent_of(task.task_number).is_none()
+    task.success == Some(false) || task.failed && model.agent_of(task.task_number).is_none()
 }
 
 /// Compares the agents and tasks that need the person with the last announcement, and returns an alert for new ones.

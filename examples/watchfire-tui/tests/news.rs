@@ -37,6 +37,7 @@ fn ends(model: &mut Model, state: &str) -> Vec<Command> {
     update(model, Message::Status(Box::new(at_work(2, "task"))));
     let mut list = model.tasks.clone();
     list[2].state = state.to_owned();
+    list[2].failed = state != "stopped";
     let mut told = tasks(model, list);
     told.extend(update(model, Message::Status(Box::default())));
     told

@@ -324,6 +324,7 @@ done";
     home.0.git(&root, &["commit", "-qam", "theirs"]);
     shown.keys("\tgo on\r\t");
     shown.wait("Work  conflict");
+    shown.0.wait_for("#0001 has failed");
     shown.wait("● Idle");
     shown.keys("B");
     shown.wait("resolve the conflict.");

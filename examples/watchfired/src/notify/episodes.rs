@@ -10,6 +10,11 @@ use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, Subject}
 const MOST: usize = 10;
 const WHILE: Duration = Duration::from_secs(60);
 
+/// Returns true for work that came to nothing, unless its person or the end of the program ended it: that is no news to them.
+pub(crate) fn is_failure(how: &Ending) -> bool {
+    !how.is_good() && !matches!(how, Ending::Stopped { .. } | Ending::Closed)
+}
+
 /// Something that the person should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct News {
@@ -58,10 +63,8 @@ impl Episodes {
             LifeState::Held { .. } | LifeState::Incomplete { .. } => "held",
             LifeState::Ended { how } => {
                 self.open.remove(&life.id);
-                // What a person or the end of the program did is no news to them.
-                let is_news = !how.is_good() && !matches!(how, Ending::Stopped { .. } | Ending::Closed);
                 let message = how.reason().map_or_else(|| how.word().to_owned(), Cow::into_owned);
-                return is_news.then_some(News { event: "failed", message });
+                return is_failure(how).then_some(News { event: "failed", message });
             }
             // It goes on. In other states, such as that in which its work is captured, it still waits for the same.
             LifeState::Starting | LifeState::Running => {

@@ -10,6 +10,7 @@ use watchfire_core::model::Settings;
 use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
 use watchfire_core::schedule::Change;
 
+pub(crate) use episodes::is_failure;
 use episodes::{Episodes, News};
 use tell::Told;
 

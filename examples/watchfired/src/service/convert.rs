@@ -6,6 +6,8 @@ use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::schedule::LifeState;
 use watchfire_core::{Error, ErrorKind, Result};
 
+use crate::notify;
+
 /// Returns a time as text, or nothing for none.
 pub(super) fn time(time: Option<&Timestamp>) -> String {
     time.map(ToString::to_string).unwrap_or_default()
@@ -56,6 +58,7 @@ pub(super) fn task(info: TaskInfo, project: &str) -> proto::Task {
         Some(LifeState::Held { by, .. } | LifeState::Incomplete { by, .. }) => by.kind.code().to_owned(),
         _ => String::new(),
     };
+    let failed = info.ending().is_some_and(notify::is_failure);
     let task = info.task;
     proto::Task {
         task_id: task.task_id.to_string(),
@@ -81,6 +84,7 @@ pub(super) fn task(info: TaskInfo, project: &str) -> proto::Task {
         state,
         detail,
         held_by,
+        failed,
     }
 }
 
