@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::folder::is_plain;
 use crate::Error;
+use crate::model::Question;
 
 /// Maximum length of the id of a call, in bytes.
 const LONGEST_ID: usize = 48;
@@ -91,6 +92,14 @@ impl AgentCall {
             object.insert("id".to_owned(), self.id.as_str().into());
         }
         value
+    }
+
+    /// Returns its question to the person, whose id is its own.
+    pub(super) fn question(&self) -> Option<Question> {
+        match &self.action {
+            AgentAction::AskPerson { text } => Some(Question::new(&self.id, text)),
+            _ => None,
+        }
     }
 
     /// Returns the name of one of its files: `call-ID.json` or `reply-ID.json`.

@@ -11,6 +11,7 @@ use super::call::AgentCall;
 use super::folder::{Folder, Read, is_plain};
 use super::message::SpoolMessage;
 use super::signal::Signal;
+use crate::model::Question;
 use crate::{Error, ErrorKind, Result};
 
 const OUTBOX: &str = "outbox";
@@ -159,7 +160,7 @@ impl Spool {
         Ok(intake)
     }
 
-    /// Returns the questions that were taken, answered or not, and the calls without a reply, oldest first: for the
+    /// Returns the questions that were taken by message or by call, answered or not, and the calls without a reply: for the
     /// program that takes the session over from one that was killed. Those beyond the limits are left out.
     ///
     /// # Errors
@@ -177,13 +178,35 @@ impl Spool {
             left = left.saturating_sub(bytes.len() as u64);
             match SpoolMessage::parse(&bytes) {
                 Ok(message @ SpoolMessage::Signal(Signal::Questions(_))) => asked.push(message),
-                // After a kill between the two steps of a reply.
-                Ok(SpoolMessage::Call(call)) if self.has_reply(&call)? => drop(folder.remove(&name)),
+                Ok(SpoolMessage::Call(call)) if self.has_reply(&call)? => match call.question() {
+                    Some(question) => asked.push(SpoolMessage::Signal(Signal::Questions(vec![question]))),
+                    // After a kill between the two steps of a reply.
+                    None => drop(folder.remove(&name)),
+                },
                 Ok(message @ SpoolMessage::Call(_)) => asked.push(message),
                 _ => {}
             }
         }
         Ok(asked)
+    }
+
+    /// Returns the questions to the person of a session that has ended: those that were taken, answered or not, and those in
+    /// the outbox.
+    ///
+    /// # Errors
+    /// Those of [`take`](Self::take) and [`asked`](Self::asked).
+    pub(crate) fn questions(&self) -> Result<Vec<Question>> {
+        // An agent that has ended sends no more, so this comes to an end.
+        while self.take()?.more {}
+        let mut questions = Vec::new();
+        for message in self.asked()? {
+            match message {
+                SpoolMessage::Signal(Signal::Questions(asked)) => questions.extend(asked),
+                SpoolMessage::Call(call) => questions.extend(call.question()),
+                _ => {}
+            }
+        }
+        Ok(questions)
     }
 
     fn has_reply(&self, call: &AgentCall) -> Result<bool> {
@@ -195,8 +218,11 @@ impl Spool {
         let inbox = self.session.child(INBOX)?;
         let name = call.file_name("reply");
         inbox.put(&name, reply.to_string().as_bytes())?;
-        // Only then: a call that was replied to is not made again.
-        self.session.child(ASKED)?.remove_named(&call.file_name("call"));
+        // Only then: a call that was replied to is not made again. A question is kept, as one in a message is.
+        let is_asked = call.question().is_some() && reply["ok"] == true;
+        if !is_asked {
+            self.session.child(ASKED)?.remove_named(&call.file_name("call"));
+        }
         let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
         if replies.is_empty() {
             // Those that an earlier program has left.
@@ -342,10 +368,24 @@ mod tests {
         assert_eq!(spool.asked().unwrap(), taken, "for the next program");
         spool.reply(&call("1"), &serde_json::json!({ "ok": true })).unwrap();
         assert_eq!(spool.asked().unwrap(), taken[1..]);
+        // A question was passed on: it is one as long as the session lives.
+        let ask = |id: &str| AgentCall::new(id, super::super::AgentAction::AskPerson { text: "a?".to_owned() });
+        for id in ["3", "4"] {
+            client::send(&outbox, &SpoolMessage::Call(ask(id))).unwrap();
+            spool.take().unwrap();
+        }
+        spool.reply(&ask("3"), &serde_json::json!({ "ok": true })).unwrap();
+        spool.reply(&ask("4"), &serde_json::json!({ "ok": false })).unwrap();
+        let question = Question::new("3", "a?");
+        let passed_on = SpoolMessage::Signal(Signal::Questions(vec![question.clone()]));
+        assert_eq!(spool.asked().unwrap(), [taken[1].clone(), passed_on.clone()]);
+        client::send(&outbox, &SpoolMessage::Call(ask("5"))).unwrap();
+        assert_eq!(spool.questions().unwrap(), [question, Question::new("5", "a?")]);
+        spool.reply(&ask("5"), &serde_json::json!({ "ok": false })).unwrap();
         // Killed between the two steps of a reply.
         fs::write(folder.path().join("inbox/reply-2.json"), "{}").unwrap();
         let again = Spool::open(folder.path(), SpoolLimits::default()).unwrap();
-        assert!(again.asked().unwrap().is_empty());
+        assert_eq!(again.asked().unwrap(), [passed_on]);
         for n in 0..2 * REPLIES {
             again.reply(&call(&format!("n{n}")), &Value::Null).unwrap();
         }

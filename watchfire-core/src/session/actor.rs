@@ -12,8 +12,9 @@ use super::handle::Session;
 use super::screen::Screen;
 use super::state::conversation::Conversation;
 use super::state::failures::Failures;
-use super::state::input::{Input, Typed};
+use super::state::input::Input;
 use super::state::note::Note;
+use super::state::notes::{Notes, note_typed};
 use super::state::questions::Questions;
 use super::state::reading::Reading;
 use super::state::said;
@@ -35,7 +36,6 @@ use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
 use crate::backend::{Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status};
 use crate::clock::Clock;
-use crate::files::replace;
 use crate::model::Question;
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
@@ -49,15 +49,6 @@ pub(crate) enum Reach {
     Stream,
     /// A conversation, which must be opened `within` this time.
     Dialogue { dialogue: Box<dyn Dialogue>, within: Duration },
-}
-
-/// Files about a session for the program that takes it over.
-#[derive(Clone, Debug)]
-pub(crate) struct Notes {
-    /// Made once the prompt was typed.
-    pub(crate) prompted: PathBuf,
-    /// The end of the time limit.
-    pub(crate) deadline: PathBuf,
 }
 
 /// Progress that an earlier program made in a session before it was taken over.
@@ -160,6 +151,7 @@ impl Session {
             may_ask: parts.may_ask,
             refused_questions: AtomicBool::new(false),
             note: Note::new(parts.note),
+            notes: parts.notes.clone(),
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
                 parts.context.settings.model.as_deref().unwrap_or_default(),
@@ -200,7 +192,7 @@ impl Session {
             // The queue is empty, and its reader is running.
             let _ = shared.inputs.try_send(Input::Text(text, reply));
             if let Some(Notes { prompted, .. }) = parts.notes.clone() {
-                tokio::spawn(note_prompt(typed, prompted));
+                tokio::spawn(note_typed(typed, prompted));
             }
         }
         // Before the pump runs: an agent that prints at once and then waits paints its screen only then.
@@ -317,13 +309,5 @@ impl Session {
             end.send_replace(Some(ended));
         });
         session
-    }
-}
-
-/// Notes that the prompt was typed, once it was.
-async fn note_prompt(typed: oneshot::Receiver<crate::Result<Typed>>, path: PathBuf) {
-    if let Ok(Ok(_)) = typed.await {
-        // Without the note, a later program ends the session and starts another: nothing is lost.
-        let _ = tokio::task::spawn_blocking(move || replace(&path, b"")).await;
     }
 }

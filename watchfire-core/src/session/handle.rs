@@ -10,10 +10,12 @@ use tokio::sync::{oneshot, watch};
 use super::screen::{AttachRequest, Attachment};
 use super::state::ended::{Cause, Ended};
 use super::state::input::{Input, Receipt, Typed};
+use super::state::notes::note_typed;
 use super::state::{SessionInfo, Shared};
 use super::{Blocks, Exit};
 use crate::backend::{Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
+use crate::model::Question;
 use crate::observe::{Body, DeliveryDetail, DeliveryState, Log, RuntimeState, WatchRequest, WatchResponse};
 use crate::schedule::StopReason;
 use crate::session::Counted;
@@ -276,11 +278,30 @@ impl Session {
                 Some(asked) if open.len() > 1 => format!("{}\n\n{text}", asked.question),
                 _ => text.to_owned(),
             };
-            let (reply, _) = oneshot::channel();
+            let (reply, written) = oneshot::channel();
             // An agent that has ended by now has its answer in the inbox.
             let _ = shared.inputs.send(Input::Text(typed, reply)).await;
+            self.note_given(question, written);
         }
         Ok(())
+    }
+
+    /// Notes that an answer was typed, once it was: a program that takes the session over types the others.
+    fn note_given(&self, question: &str, written: oneshot::Receiver<Result<Typed>>) {
+        if let Some(notes) = &self.0.notes {
+            tokio::spawn(note_typed(written, notes.given(question)));
+        }
+    }
+
+    /// Types an answer that an earlier program left in the inbox only.
+    pub(crate) async fn give(&self, question: &Question, text: &str) {
+        if !self.0.can_type {
+            return;
+        }
+        let (reply, written) = oneshot::channel();
+        let text = format!("{}\n\n{text}", question.question);
+        let _ = self.0.inputs.send(Input::Text(text, reply)).await;
+        self.note_given(&question.id, written);
     }
 
     /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program.

@@ -32,7 +32,7 @@ mod tests;
 mod watch;
 
 #[cfg(feature = "orchestrator")]
-pub(crate) use actor::{Notes, Reach, SessionParts, Taken};
+pub(crate) use actor::{Reach, SessionParts, Taken};
 #[cfg(feature = "orchestrator")]
 pub use handle::Session;
 #[cfg(feature = "testing")]
@@ -50,7 +50,7 @@ pub(crate) use screen::LogFile;
 #[cfg(feature = "orchestrator")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "orchestrator")]
-pub(crate) use state::Counted;
+pub(crate) use state::{Counted, Notes};
 #[cfg(feature = "orchestrator")]
 pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
 #[cfg(feature = "orchestrator")]

@@ -23,7 +23,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_session_that_was_lost_with_its_guardian_begins_again", lost),
         trial("a_question_asked_to_nobody_is_answered", asked_alone),
         trial("a_question_in_a_message_outlives_a_kill", asked_before),
+        trial("a_question_in_a_call_outlives_a_kill", asked_by_call),
+        trial("a_question_of_a_lost_agent_is_asked_all_the_same", asked_and_lost),
         trial("an_answer_outlives_a_kill", answered),
+        trial("an_answer_that_was_not_typed_is_typed", typed_again),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -264,15 +267,20 @@ async fn crashed_alone() {
     assert_eq!(life.subject.task(), Some(task));
 }
 
+/// Kills the guardian of the agent, which ends with it.
+fn end_guardian(temp: &Path) {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", agent(temp))).unwrap();
+    let guardian =
+        status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(guardian).unwrap(), Signal::KILL).unwrap();
+}
+
 /// As after the end of the machine: no fault of the agent's.
 async fn lost() {
     let again = format!("test $(wc -l < starts) = 1 || {{ {DONE}; }}; sleep 1000");
     let (killable, task) = Killable::working(&script(&again)).await;
     let temp = killable.kill();
-    let status = std::fs::read_to_string(format!("/proc/{}/status", agent(temp.path()))).unwrap();
-    let guardian =
-        status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
-    kill_process(Pid::from_raw(guardian).unwrap(), Signal::KILL).unwrap();
+    end_guardian(temp.path());
     let mut world = World::built(temp, |builder| builder.resume(true)).await;
     let ending = world.ended(task).await;
     assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
@@ -313,6 +321,71 @@ async fn asked_before() {
     let life = asking(&world).await;
     within(world.project.answer(life.id, "port", "8080")).await.unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+/// The program that passed the question on is killed.
+async fn asked_by_call() {
+    let ask = "(watchfire-agent ask person 'Which port?' > answer; touch answered) & \
+               until ls $WATCHFIRE_SESSION_DIR/inbox/reply-* > /dev/null 2>&1; do sleep 0.01; done; touch taken";
+    let (killable, task) =
+        Killable::working(&script(&format!("{ask}; until_there answered; {DONE}; sleep 1000"))).await;
+    appears(&killable.at("taken")).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    // What an agent waits for counts once its output was read again.
+    within(session.blocks().wait_for(|blocks| !blocks.questions.is_empty())).await.unwrap();
+    let life = asking(&world).await;
+    let LifeState::Asking { questions } = &life.state else { unreachable!() };
+    assert_eq!(questions[0].question, "Which port?");
+    within(world.project.answer(life.id, &questions[0].id, "8080")).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let answer = std::fs::read_to_string(world.temp.path().join("answer")).unwrap();
+    assert!(answer.contains("8080"), "{answer}");
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+/// Nobody took the question before the agent was lost with its guardian.
+async fn asked_and_lost() {
+    let ask = r#"printf '{"kind":"signal","status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > "$WATCHFIRE_OUTBOX/.1"; mv "$WATCHFIRE_OUTBOX/.1" "$WATCHFIRE_OUTBOX/1.json"; touch asked"#;
+    let again = format!("test $(wc -l < starts) = 1 || {{ {DONE}; }}");
+    let (killable, task) =
+        Killable::working(&script(&format!("{again}; until_there ask; {ask}; sleep 1000"))).await;
+    let temp = killable.kill();
+    std::fs::write(temp.path().join("ask"), "").unwrap();
+    appears(&temp.path().join("asked")).await;
+    end_guardian(temp.path());
+    let mut world = World::built(temp, |builder| builder.resume(true)).await;
+    let life = asking(&world).await;
+    within(world.project.answer(life.id, "port", "8080")).await.unwrap();
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+    assert_eq!(starts(world.temp.path()), 2);
+}
+
+/// The program that has recorded the answer is killed before it types it.
+async fn typed_again() {
+    let ask = r#"printf '{"kind":"signal","status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > "$WATCHFIRE_OUTBOX/.1"; mv "$WATCHFIRE_OUTBOX/.1" "$WATCHFIRE_OUTBOX/1.json""#;
+    let hear = "stty -echo; echo idle; while read -r line; do echo \"$line\" >> typed; test -e go && break; done";
+    let (killable, task) = Killable::working(&script(&format!("{ask}; {hear}; {DONE}; sleep 1000"))).await;
+    let world = World::in_folder(killable.kill()).await;
+    let noted = sessions(&world.temp.path().join("home"));
+    let life = asking(&world).await;
+    within(world.project.answer(life.id, "port", "8080")).await.unwrap();
+    let [session] = &noted()[..] else { panic!("one session") };
+    let note = session.join("given/answer-port.json");
+    appears(&note).await;
+    let World { temp, orchestrator, project, .. } = world;
+    within(orchestrator.detach()).await;
+    drop((orchestrator, project));
+    let typed = std::fs::read_to_string(temp.path().join("typed")).unwrap_or_default();
+
+    std::fs::write(temp.path().join("go"), "").unwrap();
+    std::fs::remove_file(&note).unwrap();
+    let mut world = World::in_folder(temp).await;
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let again = std::fs::read_to_string(world.temp.path().join("typed")).unwrap();
+    assert!(again.len() > typed.len(), "{again}");
     assert_eq!(starts(world.temp.path()), 1);
 }
 

@@ -80,5 +80,10 @@ fn path(directory: &SessionDirectory) -> PathBuf {
 /// Returns the files that the session itself writes for a program that takes it over.
 pub(crate) fn notes(directory: &SessionDirectory) -> Notes {
     let at = |name: &str| directory.root().join(name);
-    Notes { prompted: at("prompted"), deadline: at("deadline.json") }
+    Notes {
+        prompted: at("prompted"),
+        deadline: at("deadline.json"),
+        nudged: at("nudged"),
+        given: at("given"),
+    }
 }

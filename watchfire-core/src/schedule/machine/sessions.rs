@@ -99,10 +99,16 @@ impl Schedule {
             }
         }
         let state = match issue {
-            Some(issue) => {
-                let (issue, until) = self.recorded(issue);
-                LifeState::Limited { issue, until }
-            }
+            Some(issue) => match &life.state {
+                // Read again, perhaps by a program that has taken the session over: "in 5 minutes" is as old as its words.
+                LifeState::Limited { issue: known, until } if is_repeated(known, &issue) => {
+                    LifeState::Limited { issue: known.clone(), until: until.clone() }
+                }
+                _ => {
+                    let (issue, until) = self.recorded(issue);
+                    LifeState::Limited { issue, until }
+                }
+            },
             None if open.is_empty() => LifeState::Running,
             None => LifeState::Asking { questions: open },
         };
@@ -290,6 +296,12 @@ impl Trouble {
     pub(in crate::schedule) fn wait(&self) -> Wait {
         Wait::Trouble { code: self.code.clone(), message: self.message.clone(), until: self.until.clone() }
     }
+}
+
+/// Returns true for an issue in the same words, of which only the time is reckoned anew.
+fn is_repeated(known: &Issue, issue: &Issue) -> bool {
+    let is_later = known.reset_at.as_ref().is_some_and(|known| issue.reset_at.as_ref() > Some(known));
+    is_later && known.kind == issue.kind && known.message == issue.message
 }
 
 /// Returns the ending of a chat: closed, unless something of ours failed.

@@ -14,6 +14,7 @@ use super::ended::Ended;
 use super::failures::Failures;
 use super::input::Input;
 use super::note::Note;
+use super::notes::Notes;
 use super::questions::Questions;
 use super::reading::Reading;
 use super::said::{Said, last_lines};
@@ -74,6 +75,7 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) may_ask: bool,
     pub(in crate::session) refused_questions: AtomicBool,
     pub(in crate::session) note: Note,
+    pub(in crate::session) notes: Option<Notes>,
     pub(in crate::session) clock: Arc<dyn Clock>,
     pub(in crate::session) tallies: Mutex<Tallies>,
     pub(in crate::session) said: Mutex<Said>,

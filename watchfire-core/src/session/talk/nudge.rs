@@ -9,6 +9,7 @@ use crate::backend::{Source, Status};
 use crate::model::Question;
 use crate::observe::Body;
 use crate::session::state::claim::Completion;
+use crate::session::state::notes::note;
 use crate::session::{Blocks, Session};
 
 /// Time for which an agent must be idle before its turn counts as over. A claim is often written in the last moment, and
@@ -38,6 +39,11 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
         }
         heard = turns;
         if shared.may_nudge.swap(false, Ordering::Relaxed) {
+            if let Some(path) = shared.notes.as_ref().map(|notes| notes.nudged.clone()) {
+                // First, so that a program that takes the session over does not ask once more. A turn without the note is
+                // better than none.
+                note(path).await;
+            }
             shared.log.push(Source::Process, Body::lifecycle("nudged", serde_json::Value::Null));
             match session.send(request.clone()).await {
                 Ok(_) => continue,

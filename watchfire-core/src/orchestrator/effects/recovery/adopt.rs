@@ -44,7 +44,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
     let directory = SessionDirectory::existing(shared.state_dir.join("sessions").join(session.id.as_str()));
     let from = directory.clone();
     let found = blocking("reading the note of a session", move || Found::read(&from)).await?;
-    let Some(Found { note, deadline, recording }) = found else { return Ok(None) };
+    let Some(Found { note, deadline, recording, is_nudged }) = found else { return Ok(None) };
     let (project, settings) = shared.settings().await?;
     let backend = inner.backend(&session.backend, &settings)?;
     let task = life.subject.task();
@@ -100,7 +100,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         completion: note.completion,
         may: project.agents_may.clone(),
         workspace: task.map(WorkspaceKey::new),
-        may_nudge: note.may_nudge,
+        may_nudge: note.may_nudge && !is_nudged,
         restored: note.restored,
         purse,
         deadline,
@@ -138,6 +138,8 @@ struct Found {
     note: SessionNote,
     deadline: Option<Deadline>,
     recording: PathBuf,
+    /// True if its agent was asked how its task ended.
+    is_nudged: bool,
 }
 
 impl Found {
@@ -154,7 +156,8 @@ impl Found {
             return Ok(None);
         }
         let recording = note.log_name.with_extension(RECORDING);
-        Ok(Some(Self { deadline: Deadline::read(&files.deadline).or(note.deadline), note, recording }))
+        let (deadline, is_nudged) = (Deadline::read(&files.deadline).or(note.deadline), files.nudged.exists());
+        Ok(Some(Self { note, deadline, recording, is_nudged }))
     }
 }
 
@@ -179,7 +182,8 @@ fn context(
     context
 }
 
-/// Returns the answers that the agent was given in this session, and those that were recorded and did not reach it.
+/// Returns the answers that the agent was given in this session, and those that were recorded and not typed. Puts those
+/// into the inbox that are not there.
 async fn answers(
     directory: &SessionDirectory,
     life: &Life,
@@ -187,13 +191,17 @@ async fn answers(
 ) -> Result<(Vec<(Question, String)>, Vec<Answer>)> {
     let own = life.answers.iter().filter(|answer| answer.session.as_ref() == Some(session)).cloned();
     let (own, files): (Vec<Answer>, _) = (own.collect(), directory.files());
+    let notes = notes(directory);
     blocking("looking at an agent's answers", move || {
         let spool = Spool::open(&files, SpoolLimits::default())?;
         let mut missed = Vec::new();
         for answer in &own {
             let letter = endpoint::Answer::new(&answer.id, &answer.text);
-            if !files.join("inbox").join(letter.file_name()).exists() {
-                spool.put(&letter.file_name(), letter.to_json().to_string().as_bytes())?;
+            let name = letter.file_name();
+            if !files.join("inbox").join(&name).exists() {
+                spool.put(&name, letter.to_json().to_string().as_bytes())?;
+            }
+            if !notes.given(&answer.id).exists() {
                 missed.push(answer.clone());
             }
         }
@@ -206,8 +214,7 @@ async fn answers(
 /// Types the answers that did not reach the agent.
 async fn give(session: Session, answers: Vec<Answer>) {
     for answer in answers {
-        // They are in the agent's inbox, too.
-        let _ = session.send(format!("{}\n\n{}", answer.question, answer.text)).await;
+        session.give(&Question::new(answer.id, answer.question), &answer.text).await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::adopt::adopted;
 use crate::backend::SessionContext;
-use crate::endpoint::{Signal, SignalRead, read_signal};
+use crate::endpoint::{Signal, SignalRead, Spool, SpoolLimits, read_signal};
 use crate::failpoint::reached;
 use crate::model::{Mode, ProcessIdentity, Question, TaskNumber, Timestamp};
 use crate::orchestrator::compose::{files, progress, resume};
@@ -250,7 +250,14 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
         // A stop was recorded first: what its agent said of its work afterwards does not count.
         return interrupted();
     }
-    let (claim, questions) = read_claim(task, session, directory).await?;
+    let (claim, mut questions) = read_claim(task, session, directory).await?;
+    let (project, _) = shared.settings().await?;
+    if project.agents_may.ask_person == Some(false) {
+        questions.clear();
+    }
+    if let LifeState::Asking { questions: recorded } = &life.state {
+        questions.extend(recorded.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
+    }
     match claim {
         Some(_) if life.stop == Some(StopReason::DoneByHand) => {
             done_in_file(shared, task).await.map(Left::Outcome)
@@ -330,7 +337,7 @@ async fn wait_until_gone(shared: &ProjectShared, process: &ProcessIdentity) -> R
     Ok(())
 }
 
-/// Reads the claim of a lost session's agent about its task.
+/// Reads the claim of a lost session's agent about its task, and its questions, answered or not.
 async fn read_claim(
     task: TaskNumber,
     session: &SessionRef,
@@ -340,10 +347,13 @@ async fn read_claim(
     blocking("reading what an agent said", move || {
         // Everything in the session's folder was written while it ran, so no signal is too old.
         let signal = read_signal(&directory.files(), &session, &Timestamp::from_unix_millis(0));
-        let questions = match &signal {
-            SignalRead::Signal(Signal::Questions(questions)) => questions.clone(),
-            _ => Vec::new(),
+        let mut questions = match directory.files().is_dir() {
+            true => Spool::open(&directory.files(), SpoolLimits::default())?.questions()?,
+            false => Vec::new(),
         };
+        if let SignalRead::Signal(Signal::Questions(asked)) = &signal {
+            questions.extend(asked.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
+        }
         let file = Completion::TaskFile(files::task_copy(&directory, task)).read()?;
         Ok((Claim::together(file, &signal), questions))
     })

@@ -64,6 +64,23 @@ fn a_limit_is_no_crash_and_ends_by_itself() {
 }
 
 #[test]
+fn a_limit_that_is_read_again_ends_when_it_was_said_to() {
+    let mut world = world(waiting(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let limit = |until| Issue::new(IssueKind::UsageLimit, "try again in 1 minute").with_reset_at(at(until));
+    let reset = world.now + 60_000;
+    world.blocks(1, Some(limit(reset)), &[]);
+    world.pass(30_000);
+    // By a program that has taken its session over, from the same screen.
+    world.blocks(1, Some(limit(reset + 30_000)), &[]);
+    assert_eq!(world.schedule.next_tick(), Some(at(reset)));
+    world.blocks(1, None, &[]);
+    world.blocks(1, Some(limit(reset + 40_000)), &[]);
+    assert_eq!(world.schedule.next_tick(), Some(at(reset + 40_000)), "another limit in the same words");
+}
+
+#[test]
 fn a_limit_that_is_over_before_it_began_does_not_spin() {
     let mut world = world(waiting(), [card(1, &[])]);
     world.run(Scope::All);
