@@ -26,7 +26,7 @@ impl Server {
         let ended = project.ask(&session.session, request.text, within).await?;
         let failed = |kind, message: &'static str| Err(Error::new(kind, message).with("id", &ended.id));
         let (answer, by_person) = match &ended.state {
-            InquiryState::Answered { text, by_person } => (text.clone(), *by_person),
+            InquiryState::Answered { text, by_person, .. } => (text.clone(), *by_person),
             InquiryState::TargetOff => {
                 return failed(ErrorKind::TargetOff, "the agent has ended, and did not answer");
             }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::folder::is_plain;
 use crate::Error;
+use crate::inquiry::AnswerStatus;
 use crate::model::Question;
 
 /// Maximum length of the id of a call, in bytes.
@@ -31,6 +32,9 @@ pub enum AgentAction {
         inquiry: String,
         /// The answer.
         text: String,
+        /// What became of the request.
+        #[serde(default)]
+        status: AnswerStatus,
     },
     /// Ask another session. The reply has the id of the inquiry, to await.
     Ask {

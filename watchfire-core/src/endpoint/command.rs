@@ -4,7 +4,8 @@
 //! watchfire-agent list                              the agents that run beside this one
 //! watchfire-agent ask TARGET [TEXT] [--timeout 10m] asks one, or the person, and waits for the answer
 //! watchfire-agent listen [--timeout 0s]             the oldest question to this agent, or waits for one
-//! watchfire-agent answer ID [TEXT]                  answers it
+//! watchfire-agent answer ID [TEXT] [--blocked|--failed]
+//!                                                   answers it, or says why what it asks for cannot be done
 //! watchfire-agent note [TEXT]                       reports progress
 //! watchfire-agent finish [--failed] [TEXT]          ends the work
 //! watchfire-agent signal done|error|questions [TEXT]
@@ -24,6 +25,7 @@ use super::caller::Caller;
 use super::mcp;
 use super::message::SpoolMessage;
 use super::signal::Signal;
+use crate::inquiry::AnswerStatus;
 use crate::model::Question;
 use crate::process::helper::RoleArgs;
 use crate::schedule::resolve;
@@ -74,6 +76,7 @@ struct Line {
     timeout: Option<Duration>,
     json: bool,
     failed: bool,
+    blocked: bool,
 }
 
 impl Line {
@@ -84,6 +87,7 @@ impl Line {
             match arg.as_str() {
                 "--json" => line.json = true,
                 "--failed" => line.failed = true,
+                "--blocked" => line.blocked = true,
                 "--timeout" => {
                     let text = args.next().ok_or_else(usage)?;
                     // Not to wait at all makes no sense for a time limit, which the other durations are.
@@ -136,7 +140,13 @@ fn carry_out(caller: &Caller, words: &[String]) -> Result<String> {
         }
         ["answer", id, ..] => {
             let (inquiry, text) = ((*id).to_owned(), line.text(2)?);
-            Ok(printed(&caller.call(AgentAction::Answer { inquiry, text })?))
+            let status = match (line.failed, line.blocked) {
+                (true, true) => return Err(usage()),
+                (true, false) => AnswerStatus::Failed,
+                (false, true) => AnswerStatus::Blocked,
+                (false, false) => AnswerStatus::Done,
+            };
+            Ok(printed(&caller.call(AgentAction::Answer { inquiry, text, status })?))
         }
         ["listen"] => {
             let wait = line.timeout.unwrap_or(WITHIN);
@@ -177,7 +187,7 @@ fn printed(value: &Value) -> String {
 fn usage() -> Error {
     Error::new(
         ErrorKind::InvalidInput,
-        "expected list, ask TARGET TEXT, listen, answer ID TEXT, note TEXT, finish [--failed] [TEXT] or \
+        "expected list, ask TARGET TEXT, listen, answer ID TEXT [--blocked|--failed], note TEXT, finish [--failed] [TEXT] or \
          signal done|error|questions [TEXT]",
     )
 }

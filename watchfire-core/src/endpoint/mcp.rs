@@ -15,6 +15,7 @@ use super::call::AgentAction;
 use super::caller::Caller;
 use super::command::{PERSON, WITHIN};
 use super::message::SpoolMessage;
+use crate::inquiry::AnswerStatus;
 use crate::{Error, ErrorKind, Result};
 
 /// Newest revision of the protocol that is known, and the older ones.
@@ -132,7 +133,9 @@ fn tool(caller: &Caller, name: &str, arguments: &Value) -> Option<Result<String>
     };
     let run = || match name {
         "answer" => {
-            let action = AgentAction::Answer { inquiry: text("id")?, text: text("text")? };
+            let status =
+                arguments.get("status").and_then(Value::as_str).map_or(Ok(AnswerStatus::Done), str::parse)?;
+            let action = AgentAction::Answer { inquiry: text("id")?, text: text("text")?, status };
             caller.call(action).map(|_| "The answer was given.".to_owned())
         }
         "ask_agent" => {
@@ -227,7 +230,11 @@ const TOOLS: &[Tool] = &[
     (
         "answer",
         "Answers a question that another agent asked you.",
-        &[("id", "string", "Id of the question"), ("text", "string", "Your answer")],
+        &[
+            ("id", "string", "Id of the question"),
+            ("text", "string", "Your answer"),
+            ("status?", "string", "done, blocked or failed: what became of a request. Default: done"),
+        ],
     ),
     (
         "ask_agent",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::record::{Inquiry, InquiryState, Party};
+use super::record::{AnswerStatus, Inquiry, InquiryState, Party};
 use crate::model::{SessionId, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -119,6 +119,20 @@ impl Book {
     /// `not_found` for an unknown one; `unauthorized` if another is asked; `already_answered` for a second answer; `expired`
     /// after its deadline; `target_off` if the one that asked has ended.
     pub(crate) fn answer(&mut self, by: &Party, id: &str, text: &str) -> Result<Inquiry> {
+        self.answer_as(by, id, text, AnswerStatus::Done)
+    }
+
+    /// Answers as [`answer`](Self::answer) does, with what became of a request.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn answer_as(
+        &mut self,
+        by: &Party,
+        id: &str,
+        text: &str,
+        status: AnswerStatus,
+    ) -> Result<Inquiry> {
         let inquiry = self.find(id)?;
         let told = |kind, message: &'static str| Err(Error::new(kind, message).with("id", id));
         // First, so that one who is not asked learns nothing about it.
@@ -140,13 +154,13 @@ impl Book {
                 return told(ErrorKind::Expired, "the answer is too late: it was given up");
             }
             InquiryState::Withdrawn => {
-                return told(ErrorKind::TargetOff, "the one that asked has ended");
+                return told(ErrorKind::TargetOff, "the one that asked has ended, or no longer waits");
             }
         }
         let number = inquiry.number;
         // The person may answer for any agent. The one that asked has to know whose words these are.
         let by_person = *by == Party::Person && inquiry.to != Party::Person;
-        self.set(number, InquiryState::Answered { text: text.to_owned(), by_person });
+        self.set(number, InquiryState::Answered { text: text.to_owned(), by_person, status });
         self.find(id).cloned()
     }
 
@@ -154,6 +168,18 @@ impl Book {
     pub(crate) fn expire(&mut self, now: &Timestamp) {
         let late: Vec<_> = self.pending().filter(|it| it.deadline <= *now).map(|it| it.number).collect();
         late.into_iter().for_each(|number| self.set(number, InquiryState::Expired));
+    }
+
+    /// Takes back an open inquiry whose asker no longer waits for it.
+    pub(crate) fn withdraw(&mut self, id: &str) {
+        let number = self.pending().find(|it| it.id == id).map(|it| it.number);
+        number.into_iter().for_each(|number| self.set(number, InquiryState::Withdrawn));
+    }
+
+    /// Takes back the open inquiries of the person, who waited in a program that has ended.
+    pub(super) fn withdraw_of_person(&mut self) {
+        let asked = self.pending().filter(|it| it.from == Party::Person).map(|it| it.number);
+        asked.collect::<Vec<_>>().into_iter().for_each(|number| self.set(number, InquiryState::Withdrawn));
     }
 
     /// Replaces the earlier session of a task by the one that begins, in all inquiries. The alias has to be the same, too.

@@ -16,7 +16,7 @@ mod record;
 mod room;
 
 #[cfg(feature = "orchestrator")]
-pub(crate) use book::{Ask, Item};
-pub use record::{Inquiry, InquiryState, Party};
+pub(crate) use book::{Ask, Book, Item};
+pub use record::{AnswerStatus, Inquiry, InquiryState, Party};
 #[cfg(feature = "orchestrator")]
 pub(crate) use room::Room;

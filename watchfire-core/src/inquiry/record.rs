@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Alias, SessionId, TaskNumber, Timestamp};
+use crate::{Error, ErrorKind, Result};
 
 /// One side of an inquiry.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -120,13 +121,57 @@ pub enum InquiryState {
         /// True if the person answered in place of the one that was asked.
         #[serde(default)]
         by_person: bool,
+        /// What the one that was asked says of the request.
+        #[serde(default)]
+        status: AnswerStatus,
     },
     /// Its deadline has passed.
     Expired,
     /// The session that was asked has ended.
     TargetOff,
-    /// The session that asked has ended.
+    /// The one that asked has ended, or no longer waits.
     Withdrawn,
+}
+
+/// What became of a request, in the words of the one that was asked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AnswerStatus {
+    /// It was done, or the question is answered.
+    #[default]
+    Done,
+    /// It cannot be done now: something is missing.
+    Blocked,
+    /// It was tried, and failed.
+    Failed,
+}
+
+impl AnswerStatus {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Blocked => "blocked",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl std::str::FromStr for AnswerStatus {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::Done, Self::Blocked, Self::Failed];
+        all.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidInput,
+                "unknown status of an answer, expected done, blocked or failed",
+            )
+            .with("status", format_args!("{text:?}"))
+        })
+    }
 }
 
 impl InquiryState {

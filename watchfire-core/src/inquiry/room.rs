@@ -92,7 +92,11 @@ impl Room {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut book = match self.known() {
             Some(book) => Book::clone(&book),
-            None => self.read()?,
+            None => {
+                let mut book = self.read()?;
+                book.withdraw_of_person();
+                book
+            }
         };
         // Before the change: an answer that comes late must find its question expired.
         book.expire(&self.clock.now());
@@ -192,17 +196,17 @@ impl Drop for Awaiting {
 mod tests {
     use super::*;
     use crate::clock::SystemClock;
-    use crate::inquiry::{Ask, Party};
+    use crate::inquiry::{Ask, InquiryState, Party};
     use crate::model::Timestamp;
 
     fn ask(text: &str) -> Ask {
-        let to = Party::Session {
-            session: "s1".parse().unwrap(),
+        let party = |session: &str| Party::Session {
+            session: session.parse().unwrap(),
             alias: "brave-otter".parse().unwrap(),
             task: None,
         };
         let deadline = Timestamp::from_unix_millis(SystemClock.now().unix_millis() + 60_000);
-        Ask { from: Party::Person, to, text: text.to_owned(), deadline, call: None, salt: 7 }
+        Ask { from: party("s0"), to: party("s1"), text: text.to_owned(), deadline, call: None, salt: 7 }
     }
 
     #[tokio::test]
@@ -214,14 +218,19 @@ mod tests {
         let mut changes = room.changes();
         let id = room.with(|book| book.ask(&SystemClock.now(), ask("one"))).await.unwrap().id;
         changes.changed().await.unwrap();
-        std::fs::write(folder.join("q2-0000.json"), "{").unwrap();
+        // Of the person, who waits in a program, nothing is left when that has ended.
+        let person = Ask { from: Party::Person, ..ask("three") };
+        let gone = room.with(|book| book.ask(&SystemClock.now(), person)).await.unwrap().id;
+        std::fs::write(folder.join("q9-0000.json"), "{").unwrap();
         std::fs::write(folder.join("other.json"), std::fs::read(folder.join("q1-0007.json")).unwrap())
             .unwrap();
         let again = open();
         let found = id.clone();
         assert_eq!(again.with(move |book| book.find(&found).cloned()).await.unwrap().text, "one");
         assert_eq!(again.with(|book| Ok(book.pending().count())).await.unwrap(), 1);
-        assert_eq!(again.with(|book| book.ask(&SystemClock.now(), ask("two"))).await.unwrap().id, "q2-0007");
+        let withdrawn = again.with(move |book| book.find(&gone).cloned()).await.unwrap();
+        assert_eq!(withdrawn.state, InquiryState::Withdrawn);
+        assert_eq!(again.with(|book| book.ask(&SystemClock.now(), ask("two"))).await.unwrap().id, "q3-0007");
         // What cannot be written did not happen.
         std::fs::remove_dir_all(&folder).unwrap();
         std::fs::write(&folder, "").unwrap();

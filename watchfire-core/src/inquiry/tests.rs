@@ -41,7 +41,10 @@ fn only_the_one_asked_answers_and_once() {
     assert_eq!(code(book.answer(&b, &id, "81")), "already_answered");
     assert_eq!(code(book.answer(&c, &id, "81")), "unauthorized", "a foreigner learns nothing of its state");
     let Some(Item::End(end)) = book.next(&session(&a), false) else { panic!("an answer") };
-    assert_eq!(end.state, InquiryState::Answered { text: "80".into(), by_person: false });
+    assert_eq!(
+        end.state,
+        InquiryState::Answered { text: "80".into(), by_person: false, status: AnswerStatus::Done }
+    );
     book.given(&Item::End(end));
     assert_eq!(book.next(&session(&a), true), None);
 }

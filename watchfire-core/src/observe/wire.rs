@@ -74,6 +74,15 @@ impl Default for WatchRequest {
 }
 
 impl WatchRequest {
+    /// Checks the condition.
+    ///
+    /// # Errors
+    /// `unsupported_watch_condition`.
+    pub(crate) fn check(&self) -> crate::Result<()> {
+        let until = self.until.as_deref().map(str::parse::<super::condition::Condition>);
+        until.transpose().map(|_| ())
+    }
+
     /// Begins the response after `cursor`.
     #[must_use]
     pub fn with_since(mut self, cursor: impl ToString) -> Self {

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::handle::Session;
 use super::screen::Screen;
 use super::state::conversation::Conversation;
 use super::state::failures::Failures;
-use super::state::input::Input;
+use super::state::input::Text;
+use super::state::mailbox::{Left, Mailbox};
 use super::state::note::Note;
 use super::state::notes::{Notes, note_typed};
 use super::state::questions::Questions;
@@ -24,7 +25,7 @@ use super::state::{Activity, GRACE, SessionInfo, Shared};
 use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::deadline::Deadline;
-use super::talk::deliver::Typist;
+use super::talk::deliver::{Typist, interrupted};
 use super::talk::desk::Desk;
 use super::talk::last_call::Uncommitted;
 use super::talk::{opening, spool};
@@ -103,6 +104,8 @@ pub(crate) struct SessionParts {
     pub(crate) stall_after: Duration,
     /// Files for a program that takes the session over, if it can outlive this one.
     pub(crate) notes: Option<Notes>,
+    /// The texts that wait for the agent of its life, and those that an earlier program left.
+    pub(crate) mailbox: Option<(Mailbox, Left)>,
     /// Set if this program has taken the session over.
     pub(crate) taken: Option<Taken>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -126,6 +129,8 @@ impl Session {
         // Only there do hooks and keys have a meaning: a stream or a protocol reports its turns itself.
         let on_a_terminal = read_for == ReadFor::Everything;
         let at_once = conversation.is_none() && parts.readiness == Readiness::Immediate;
+        let (mailbox, left) = parts.mailbox.unzip();
+        let left = left.unwrap_or_default();
         let shared = Arc::new(Shared {
             info: parts.info,
             screen: Arc::new(Screen::new(parts.terminal, parts.log.clone(), Arc::clone(&parts.clock))),
@@ -152,6 +157,7 @@ impl Session {
             refused_questions: AtomicBool::new(false),
             note: Note::new(parts.note),
             notes: parts.notes.clone(),
+            mailbox,
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
                 parts.context.settings.model.as_deref().unwrap_or_default(),
@@ -172,28 +178,41 @@ impl Session {
         }
         shared.log.push(Source::Process, Body::Status(Status::Starting));
         shared.log.set_input_available(shared.can_type);
+        let mut first = Vec::new();
+        if let PromptDelivery::Typed(text) = parts.prompt {
+            let (text, typed) = Text::new(text);
+            first.push(text);
+            if let Some(Notes { prompted, .. }) = parts.notes.clone() {
+                tokio::spawn(note_typed(typed, prompted));
+            }
+        }
+        // Before everything that is sent from now on.
+        first.extend(
+            left.waiting
+                .into_iter()
+                .map(|(letter, words)| Text { letter: Some(letter), ..Text::new(words).0 }),
+        );
+        for _ in 0..left.interrupted {
+            shared.log.push(Source::Process, interrupted());
+        }
+        if left.interrupted > 0 {
+            shared.remark(
+                "a text was being typed when the program ended; it is not typed again, look at the screen",
+            );
+        }
         let typist = Typist::new(
             Arc::clone(&shared),
             Arc::clone(&parts.backend),
             Arc::clone(&parts.clock),
             parts.files.clone(),
             input_queue,
+            first,
         );
         let typing = tokio::spawn(typist.run());
         // After the typist runs, since the opening lines go through its queue.
         let opening = shared.converse(|dialogue| dialogue.open());
         if !opening.is_empty() {
             shared.reply(opening);
-        }
-        // Queued first, so that a text that a person sends right after the start does not come before the
-        // prompt.
-        if let PromptDelivery::Typed(text) = parts.prompt {
-            let (reply, typed) = oneshot::channel();
-            // The queue is empty, and its reader is running.
-            let _ = shared.inputs.try_send(Input::Text(text, reply));
-            if let Some(Notes { prompted, .. }) = parts.notes.clone() {
-                tokio::spawn(note_typed(typed, prompted));
-            }
         }
         // Before the pump runs: an agent that prints at once and then waits paints its screen only then.
         let painted = shared.screen.changes();

@@ -9,11 +9,11 @@ use tokio::sync::{oneshot, watch};
 
 use super::screen::{AttachRequest, Attachment};
 use super::state::ended::{Cause, Ended};
-use super::state::input::{Input, Receipt, Typed};
+use super::state::input::{Input, Receipt, Text, Typed};
 use super::state::notes::note_typed;
 use super::state::{SessionInfo, Shared};
 use super::{Blocks, Exit};
-use crate::backend::{Source, Status, Usage};
+use crate::backend::{Delivery, Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
 use crate::model::Question;
 use crate::observe::{Body, DeliveryDetail, DeliveryState, Log, RuntimeState, WatchRequest, WatchResponse};
@@ -136,22 +136,62 @@ impl Session {
         self.write(self.0.interrupt.clone()).await
     }
 
-    /// Sends `text` to the agent, framed and submitted as its backend requires, once it is ready for input. Where the
+    /// Sends `text` to the agent, framed and submitted as its backend requires, once it is ready for input. It is on disk before
+    /// it waits: a session of the same work that follows, or a program that takes this one over, types it in its place. Where the
     /// backend can read its [input box](crate::backend::Backend::input_box), the text is typed only into an empty box, and submitted
     /// only when the box holds exactly this text. A text beyond the paste limit goes into a file of the session, and
     /// a reference to the file is typed.
     ///
     /// # Errors
-    /// As [`write`](Self::write); `not_input_ready` when the box is not free for a minute, or does not show the text
-    /// as typed. An error after the text was written is final: no text is typed twice.
+    /// `invalid_input` for a text without words; `target_off` when the session has ended; `no_input_channel` when its agent takes
+    /// no texts while it runs; `busy` when too many texts wait; `not_input_ready` when the box is not free for a minute, or does
+    /// not show the text as typed; those of the disk. An error after the text was written is final: no text is typed twice.
     pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
-        Ok(self.submit(text.into()).await?.receipt)
+        Ok(self.submit(text.into(), false).await?.receipt)
     }
 
-    async fn submit(&self, text: String) -> Result<Typed> {
-        let (reply, answer) = oneshot::channel();
-        self.input(Input::Text(text, reply)).await?;
-        answer.await.map_err(|_| self.off())?
+    /// Sends a text as [`send`](Self::send) does, but one that who sends it sends again if need be.
+    pub(crate) async fn say(&self, text: impl Into<String>) -> Result<Receipt> {
+        let (text, typed) = Text::new(text.into());
+        self.input(Input::Text(text)).await?;
+        Ok(typed.await.map_err(|_| self.off())??.receipt)
+    }
+
+    /// Submits a text. With `own_turn`, it is typed only when no turn is under way.
+    async fn submit(&self, words: String, own_turn: bool) -> Result<Typed> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        if !self.0.can_type {
+            let message = "the agent takes no texts while it runs";
+            return Err(Error::new(ErrorKind::NoInputChannel, message).with("session", &self.0.info.alias));
+        }
+        if Delivery::clean(&words).trim().is_empty() {
+            return Err(Error::new(ErrorKind::InvalidInput, "the text is empty"));
+        }
+        let letter = match self.0.mailbox.clone() {
+            None => None,
+            Some(mailbox) => {
+                let text = words.clone();
+                Some(blocking("putting a text in line", move || mailbox.put(&text)).await?)
+            }
+        };
+        let (text, typed) = Text::new(words);
+        let sent = self.input(Input::Text(Text { own_turn, letter: letter.clone(), ..text })).await;
+        match (sent, typed.await, letter) {
+            (Ok(()), Ok(typed), _) => typed,
+            (_, _, letter) => {
+                // The sender hears of it, and may send it to the session that follows.
+                if let Some(letter) = letter {
+                    let removed = move || {
+                        letter.remove();
+                        Ok(())
+                    };
+                    blocking("taking a text out of line", removed).await?;
+                }
+                Err(self.off())
+            }
+        }
     }
 
     /// Returns whether it takes text now, and how.
@@ -175,8 +215,9 @@ impl Session {
     /// time is `pending`: it stays in line, and is typed when its turn comes.
     pub async fn deliver(&self, text: impl Into<String>, within: Duration) -> DeliveryDetail {
         let runtime = self.runtime_state();
-        let typed = self.submit_until(text.into(), self.0.clock.boot_time().saturating_add(within)).await;
-        self.detail(runtime, typed.as_ref())
+        let end = self.0.clock.boot_time().saturating_add(within);
+        let typed = self.submit_until(text.into(), end, false).await;
+        self.detail(runtime, typed.as_ref().map(Result::as_ref))
     }
 
     /// Sends `text`, and answers `request` once its condition comes true in the turn that this text begins. What the agent did
@@ -195,8 +236,12 @@ impl Session {
     ) -> (DeliveryDetail, Result<WatchResponse>) {
         let (runtime, clock) = (self.runtime_state(), &self.0.clock);
         let end = clock.boot_time().saturating_add(Duration::from_millis(request.timeout_ms));
-        let typed = self.submit_until(text.into(), end).await;
-        let detail = self.detail(runtime, typed.as_ref());
+        // Before the text is sent: a wait that cannot be met would leave it without an answer.
+        if let Err(error) = request.check() {
+            return (self.detail(runtime, Some(Err(&error))), Err(error));
+        }
+        let typed = self.submit_until(text.into(), end, true).await;
+        let detail = self.detail(runtime, typed.as_ref().map(Result::as_ref));
         let from = match typed {
             Some(Ok(typed)) => typed.from,
             Some(Err(error)) => return (detail, Err(error)),
@@ -216,14 +261,14 @@ impl Session {
     }
 
     /// Submits a text. Returns `None` at the time `end`; the text stays in line then.
-    async fn submit_until(&self, text: String, end: Duration) -> Option<Result<Typed>> {
+    async fn submit_until(&self, text: String, end: Duration, own_turn: bool) -> Option<Result<Typed>> {
         tokio::select! {
-            typed = self.submit(text) => Some(typed),
+            typed = self.submit(text, own_turn) => Some(typed),
             () = self.0.clock.sleep_until(end) => None,
         }
     }
 
-    fn detail(&self, runtime: RuntimeState, typed: Option<&Result<Typed>>) -> DeliveryDetail {
+    fn detail(&self, runtime: RuntimeState, typed: Option<Result<&Typed, &Error>>) -> DeliveryDetail {
         let info = self.info();
         let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
         match typed {
@@ -278,9 +323,9 @@ impl Session {
                 Some(asked) if open.len() > 1 => format!("{}\n\n{text}", asked.question),
                 _ => text.to_owned(),
             };
-            let (reply, written) = oneshot::channel();
+            let (text, written) = Text::new(typed);
             // An agent that has ended by now has its answer in the inbox.
-            let _ = shared.inputs.send(Input::Text(typed, reply)).await;
+            let _ = shared.inputs.send(Input::Text(text)).await;
             self.note_given(question, written);
         }
         Ok(())
@@ -298,9 +343,8 @@ impl Session {
         if !self.0.can_type {
             return;
         }
-        let (reply, written) = oneshot::channel();
-        let text = format!("{}\n\n{text}", question.question);
-        let _ = self.0.inputs.send(Input::Text(text, reply)).await;
+        let (text, written) = Text::new(format!("{}\n\n{text}", question.question));
+        let _ = self.0.inputs.send(Input::Text(text)).await;
         self.note_given(&question.id, written);
     }
 
@@ -366,6 +410,15 @@ impl Session {
     fn off(&self) -> Error {
         Error::new(ErrorKind::TargetOff, "the session has ended").with("session", &self.0.info.alias)
     }
+}
+
+/// Runs blocking work on a thread for such work.
+async fn blocking<T: Send + 'static>(
+    what: &'static str,
+    act: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let failed = |error| Error::new(ErrorKind::Internal, what).with_source(error);
+    tokio::task::spawn_blocking(act).await.map_err(failed)?
 }
 
 impl fmt::Debug for Session {

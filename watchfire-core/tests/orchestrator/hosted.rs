@@ -5,8 +5,9 @@ use std::process::{Child, Stdio};
 
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
-use watchfire_core::inquiry::InquiryState;
+use watchfire_core::inquiry::{AnswerStatus, InquiryState};
 use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::observe::DeliveryState;
 use watchfire_core::process::Liveness;
 use watchfire_core::schedule::{Ending, Life, LifeState};
 
@@ -27,6 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_question_of_a_lost_agent_is_asked_all_the_same", asked_and_lost),
         trial("an_answer_outlives_a_kill", answered),
         trial("an_answer_that_was_not_typed_is_typed", typed_again),
+        trial("a_text_in_line_outlives_its_program", in_line),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -149,7 +151,10 @@ async fn called() {
     let mut world = World::in_folder(killable.kill()).await;
     let session = world.session().await;
     let asked = within(world.project.ask(&session.info().id, "how are you?", None)).await.unwrap();
-    assert_eq!(asked.state, InquiryState::Answered { text: "fine".into(), by_person: false });
+    assert_eq!(
+        asked.state,
+        InquiryState::Answered { text: "fine".into(), by_person: false, status: AnswerStatus::Done }
+    );
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(starts(world.temp.path()), 1);
     within(world.orchestrator.shutdown()).await;
@@ -366,7 +371,8 @@ async fn asked_and_lost() {
 /// The program that has recorded the answer is killed before it types it.
 async fn typed_again() {
     let ask = r#"printf '{"kind":"signal","status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > "$WATCHFIRE_OUTBOX/.1"; mv "$WATCHFIRE_OUTBOX/.1" "$WATCHFIRE_OUTBOX/1.json""#;
-    let hear = "stty -echo; echo idle; while read -r line; do echo \"$line\" >> typed; test -e go && break; done";
+    let hear =
+        "stty -echo; echo idle; while read -r line; do echo \"$line\" >> typed; test -e go && break; done";
     let (killable, task) = Killable::working(&script(&format!("{ask}; {hear}; {DONE}; sleep 1000"))).await;
     let world = World::in_folder(killable.kill()).await;
     let noted = sessions(&world.temp.path().join("home"));
@@ -386,6 +392,25 @@ async fn typed_again() {
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     let again = std::fs::read_to_string(world.temp.path().join("typed")).unwrap();
     assert!(again.len() > typed.len(), "{again}");
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+/// The box of the agent is not free before its program ends.
+async fn in_line() {
+    let hear = "stty -echo; printf 'box> half-typed'; until_there go; printf '\\r\\033[Kbox> '; \
+                read -r line; echo \"$line\" > typed";
+    let (killable, task) = Killable::working(&script(&format!("{hear}; {DONE}; sleep 1000"))).await;
+    let world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    let detail = within(session.deliver("hello", std::time::Duration::from_millis(100))).await;
+    assert_eq!(detail.delivery_state, DeliveryState::Pending);
+    let World { temp, orchestrator, project, .. } = world;
+    within(orchestrator.detach()).await;
+    drop((session, orchestrator, project));
+    std::fs::write(temp.path().join("go"), "").unwrap();
+    let mut world = World::in_folder(temp).await;
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "hello\n");
     assert_eq!(starts(world.temp.path()), 1);
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use watchfire_core::inquiry::{Inquiry, InquiryState};
+use watchfire_core::inquiry::{AnswerStatus, Inquiry, InquiryState};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::observe::{Include, WatchRequest};
 use watchfire_core::orchestrator::RunRequest;
@@ -26,6 +26,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("an_agent_that_has_ended_is_told_as_such", one_that_has_ended_is_told_as_such),
         trial("what_agents_may_is_checked", what_agents_may_is_checked),
         trial("the_person_asks_and_is_asked", the_person_asks_and_is_asked),
+        trial("a_question_whose_asker_went_is_withdrawn", one_whose_asker_went_is_withdrawn),
+        trial("an_answer_may_be_a_refusal", an_answer_may_be_a_refusal),
+        trial("a_long_text_goes_by_file", a_long_text_goes_by_file),
         trial("an_agent_ends_its_task_by_a_call", an_agent_ends_its_task_by_a_call),
         trial("tools_are_served_over_mcp", tools_are_served_over_mcp),
         trial("its_prompt_names_its_commands", its_prompt_names_its_commands),
@@ -227,7 +230,10 @@ async fn an_idle_agent_is_given_the_question() {
     assert!(text.contains(&format!("watchfire-agent answer {} ", open.id)), "{text}");
     assert_eq!(open.to.task(), Some(asked));
     let answered = world.project.answer_inquiry(&open.id, "port 80").await.unwrap();
-    assert_eq!(answered.state, InquiryState::Answered { text: "port 80".into(), by_person: true });
+    assert_eq!(
+        answered.state,
+        InquiryState::Answered { text: "port 80".into(), by_person: true, status: AnswerStatus::Done }
+    );
     let asking = world.project.sessions().into_iter().find(|it| it.info().task == Some(asker));
     let request = WatchRequest::default().with_include([Include::Events]);
     let told = asking.unwrap().log().snapshot(&request).unwrap().events;
@@ -307,6 +313,55 @@ async fn what_agents_may_is_checked() {
     world.orchestrator.shutdown().await;
 }
 
+/// Nobody waits for the answer any more: neither here, nor after a restart.
+async fn one_whose_asker_went_is_withdrawn() {
+    let world = world("").await;
+    world.task("listens", "echo idle\nsleep 1000").await;
+    let _run = world.project.run(RunRequest::all()).await.unwrap();
+    let session = world.session().await;
+    let asking = tokio::spawn({
+        let (project, session) = (world.project.clone(), session.info().id.clone());
+        async move { project.ask(&session, "how far are you?", None).await }
+    });
+    let asked = open(&world).await;
+    asking.abort();
+    within(async {
+        while !world.project.inquiries().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let late = world.project.answer_inquiry(&asked.id, "half way").await;
+    assert_eq!(late.unwrap_err().code(), "target_off");
+    world.orchestrator.shutdown().await;
+}
+
+async fn an_answer_may_be_a_refusal() {
+    let world = world("").await;
+    let asks = world.task("asks", &format!("{}watchfire-agent finish", ask(2, "deploy it --json"))).await;
+    let refuses = answer("no key").replace("'no key'", "--blocked 'no key'");
+    world.task("refuses", &format!("{refuses}watchfire-agent finish")).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    within(run.wait()).await.unwrap();
+    let said = out(&world, asks, "answer");
+    assert!(said.contains("It says that it is blocked.") && said.ends_with("> no key\n"), "{said}");
+}
+
+async fn a_long_text_goes_by_file() {
+    let world = world("").await;
+    let long = "$(yes long | tr -d '\\n' | head -c 5000)";
+    let asks = ask(2, "x").replace("'x'", &format!("\"{long}\""));
+    let first = world.task("asks", &format!("{asks}watchfire-agent finish")).await;
+    let read = "file=$(grep -o '/[^ \"]*question-[^ \"]*[.]md' heard | head -1); wc -c < \"$file\" > read\n";
+    let answers = answer("x").replace("'x'", &format!("\"{long}\""));
+    let second = world.task("answers", &format!("{answers}{read}watchfire-agent finish")).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    within(run.wait()).await.unwrap();
+    assert_eq!(out(&world, second, "read").trim(), "5000");
+    let said = out(&world, first, "answer");
+    assert!(said.len() < 1000 && said.contains("The text is 5000 bytes long. It is in the file /"), "{said}");
+}
+
 async fn the_person_asks_and_is_asked() {
     let mut world = world("").await;
     let script = format!(
@@ -317,7 +372,10 @@ async fn the_person_asks_and_is_asked() {
     let _run = world.project.run(RunRequest::all()).await.unwrap();
     let session = world.session().await;
     let asked = within(world.project.ask(&session.info().id, "how far are you?", None)).await.unwrap();
-    assert_eq!(asked.state, InquiryState::Answered { text: "half way".into(), by_person: false });
+    assert_eq!(
+        asked.state,
+        InquiryState::Answered { text: "half way".into(), by_person: false, status: AnswerStatus::Done }
+    );
     assert!(json(&world, task, "heard")["message"].as_str().unwrap().starts_with("The person who owns"));
     let life = world.life(|life| matches!(life.state, LifeState::Asking { .. })).await;
     let LifeState::Asking { questions } = &life.state else { panic!() };

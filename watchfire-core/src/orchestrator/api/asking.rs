@@ -1,8 +1,9 @@
 //! What the person asks agents, and answers in their place.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::ProjectHandle;
 use crate::inquiry::{Inquiry, Party};
@@ -12,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 
 impl ProjectHandle {
     /// Asks the agent of a session, in the person's name, and waits for the end of that: an answer, or none `within` the time.
-    /// Default: 10 minutes.
+    /// Default: 10 minutes. The question is withdrawn when the future is dropped.
     ///
     /// # Errors
     /// `target_off` if it does not run; `busy` if too many questions to it are open; `invalid_input` for a text that is empty
@@ -27,8 +28,25 @@ impl ProjectHandle {
         let to = running.ok_or_else(|| {
             Error::new(ErrorKind::TargetOff, "the session has ended").with("session", session)
         })?;
-        let asked = desk::ask(self.shared(), Party::Person, &to, text.into(), within, None).await?;
-        desk::end_of(self.shared(), &asked.id).await
+        let (shared, text) = (Arc::clone(self.shared()), text.into());
+        let (mut reply, ended) = oneshot::channel();
+        // In a task of its own, which sees that nobody waits any more, whenever that is.
+        tokio::spawn(async move {
+            let asked = match desk::ask(&shared, Party::Person, &to, text, within, None).await {
+                Ok(asked) => asked,
+                Err(error) => return drop(reply.send(Err(error))),
+            };
+            tokio::select! {
+                ended = desk::end_of(&shared, &asked.id) => drop(reply.send(ended)),
+                () = reply.closed() => {
+                    if let Err(error) = shared.inquiries.note(move |book| book.withdraw(&asked.id)).await {
+                        tracing::warn!("withdrawing a question: {}", error.report());
+                    }
+                }
+            }
+        });
+        let gone = |_| Error::new(ErrorKind::Cancelled, "the orchestrator has shut down");
+        ended.await.map_err(gone)?
     }
 
     /// Returns the open inquiries, oldest first.

@@ -15,7 +15,7 @@ use crate::model::PromptSection;
 use crate::observe::{LogOptions, WatcherSlots};
 use crate::orchestrator::dispatch;
 use crate::orchestrator::shared::{
-    MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports, Spending,
+    Aliases, MakeStore, MakeTerminal, MakeWorkspace, OpenStore, Parts, Reports, Spending,
 };
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
@@ -219,6 +219,7 @@ impl OrchestratorBuilder {
             None => Home::default_path(|name| self.environment.get(OsStr::new(name)).cloned())?,
         };
         let home = Arc::new(Home::open(home_dir, Arc::clone(&self.clock)).await?);
+        let aliases = Aliases::new(home.path().join("aliases"));
         // Read now, so that a malformed file fails here, not in the middle of a run.
         let settings = home.settings().await?;
         let host: Arc<dyn SessionHost> = match self.host {
@@ -250,7 +251,7 @@ impl OrchestratorBuilder {
             open: Mutex::default(),
             settings: Mutex::new(settings),
             spending: Spending::default(),
-            aliases: Mutex::default(),
+            aliases,
             log_options: LogOptions {
                 watchers: self.watchers.0,
                 slots: WatcherSlots::new(self.watchers.1),

@@ -70,6 +70,7 @@ impl Orchestrator {
         let state = effects::name_targets(&shared, state).await?;
         let left = effects::sessions_left(&shared, &state.ledger).await?;
         let kept = effects::not_released(&shared, &state);
+        let open = state.ledger.lives.keys().copied().collect();
         let opening = Opening { project: Arc::clone(&shared), state, journal_id: id, recent, reply };
         self.0.reports.send(Message::Open(Box::new(opening)));
         // From here on the dispatcher owns the project. If opening fails, it must close it, or the project
@@ -84,6 +85,7 @@ impl Orchestrator {
             OpenedJournal::report_damage(&warnings, &shared);
             effects::report_recovery(&shared, &recovery);
             effects::release_left(&shared, kept).await;
+            effects::sweep_lives(&shared, open).await;
             effects::recover(&shared, unrecovered).await?;
             effects::end_strangers(&shared, &left).await;
             effects::sweep(&shared, left).await;

@@ -231,15 +231,17 @@ impl ProjectHandle {
         }
     }
 
-    /// Starts a chat in the project root.
+    /// Starts a chat in the project root. Its session may have ended by the time it is returned.
     ///
     /// # Errors
+    /// `target_off` for a repeated request whose chat has ended.
     /// Errors that keep a session from starting: an unknown or missing agent, a sandbox that cannot enforce the
     /// policy.
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
         let ChatRequest { options, command } = request;
         // A repeated request gets its outcome, whatever is missing by now.
-        if !self.was_decided(command.as_ref()).await? {
+        let is_repeated = self.was_decided(command.as_ref()).await?;
+        if !is_repeated {
             effects::preflight_session(&self.0, &options).await?;
         }
         let accepted = self.request(command, Request::Chat { options }).await?;
@@ -250,7 +252,7 @@ impl ProjectHandle {
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::AwaitSession { project, life, reply });
         let session = session.await.map_err(|_| shut_down())??;
-        match session.has_ended() {
+        match is_repeated && session.has_ended() {
             // Its life follows a moment later.
             true => Err(Error::new(ErrorKind::TargetOff, "the chat has ended").with("life", life)),
             false => Ok(session),

@@ -76,7 +76,7 @@ async fn give(shared: &Arc<ProjectShared>, session: &Session) -> Result<Infallib
                 prompt::ended(inquiry)
             }
         };
-        if let Err(error) = session.send(text).await {
+        if let Err(error) = session.say(text).await {
             if session.has_ended() {
                 // The one that takes its place is given it.
                 std::future::pending::<()>().await;

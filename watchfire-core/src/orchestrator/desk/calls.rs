@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::peers::{ask, find, party};
 use super::wait::{end_of, until};
 use crate::endpoint::{AgentAction, AgentCall};
-use crate::inquiry::{Inquiry, InquiryState, Item};
+use crate::inquiry::{Book, Inquiry, InquiryState, Item};
 use crate::model::{AgentsMay, SessionId};
 use crate::orchestrator::shared::{Names, ProjectShared};
 use crate::session::{Desk, Session};
@@ -17,6 +17,9 @@ use crate::{Error, ErrorKind, Result, prompt};
 
 /// Longest wait of one call.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Longest text, in bytes, that a call returns. Longer ones go by file.
+const INLINE: usize = 4 << 10;
 
 /// Time within which an agent that asks begins to await the answer.
 const EXPECTED: Duration = Duration::from_secs(5);
@@ -109,7 +112,7 @@ impl ProjectDesk {
             self.shared.inquiries.note(move |book| book.given(&item)).await?;
         }
         drop(awaiting);
-        Ok(Some(end(&inquiry)))
+        Ok(Some(end(&by_file(session, inquiry).await?)))
     }
 
     async fn listen(&self, session: &Session, wait: Duration) -> Result<Option<Value>> {
@@ -122,10 +125,10 @@ impl ProjectDesk {
             changes.borrow_and_update();
             if let Some(item) = room.book().await?.next(&session.info().id, true) {
                 let heard = match &item {
-                    Item::Question(inquiry) => question(inquiry),
+                    Item::Question(inquiry) => question(&by_file(session, inquiry.clone()).await?),
                     Item::End(inquiry) => {
                         session.record_inquiry(inquiry);
-                        end(inquiry)
+                        end(&by_file(session, inquiry.clone()).await?)
                     }
                 };
                 room.note(move |book| book.given(&item)).await?;
@@ -154,10 +157,10 @@ impl Desk for ProjectDesk {
     async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Value>> {
         self.allow(&call.action)?;
         match call.action.clone() {
-            AgentAction::Answer { inquiry, text } => {
+            AgentAction::Answer { inquiry, text, status } => {
                 let me = party(session);
-                let answered =
-                    self.shared.inquiries.with(move |book| book.answer(&me, &inquiry, &text)).await?;
+                let answer = move |book: &mut Book| book.answer_as(&me, &inquiry, &text, status);
+                let answered = self.shared.inquiries.with(answer).await?;
                 Ok(Some(json!({ "conversationId": answered.id, "status": "answered" })))
             }
             AgentAction::Ask { target, text, within_ms } => {
@@ -193,6 +196,29 @@ impl Desk for ProjectDesk {
     }
 }
 
+/// Puts texts that are long into files of the session, and returns the inquiry with their names in their places: what an agent
+/// hears by a call stands in its context as a whole.
+async fn by_file(session: &Session, mut inquiry: Inquiry) -> Result<Inquiry> {
+    let id = inquiry.id.clone();
+    let texts = [
+        ("question", Some(&mut inquiry.text)),
+        (
+            "answer",
+            match &mut inquiry.state {
+                InquiryState::Answered { text, .. } => Some(text),
+                _ => None,
+            },
+        ),
+    ];
+    for (what, text) in texts {
+        if let Some(text) = text.filter(|text| text.len() > INLINE) {
+            let path = session.put_in_inbox(format!("{what}-{id}.md"), text.as_bytes().to_vec()).await?;
+            *text = format!("The text is {} bytes long. It is in the file {}", text.len(), path.display());
+        }
+    }
+    Ok(inquiry)
+}
+
 /// Returns a question as the one that is asked hears it.
 fn question(inquiry: &Inquiry) -> Value {
     json!({
@@ -204,12 +230,12 @@ fn question(inquiry: &Inquiry) -> Value {
 
 /// Returns an inquiry as the one that asked hears of its end.
 fn end(inquiry: &Inquiry) -> Value {
-    let answer = match &inquiry.state {
-        InquiryState::Answered { text, .. } => Some(text),
-        _ => None,
+    let (answer, status) = match &inquiry.state {
+        InquiryState::Answered { text, status, .. } => (Some(text), Some(status)),
+        _ => (None, None),
     };
     json!({
-        "id": inquiry.id, "to": inquiry.to.to_string(), "state": inquiry.state.as_str(), "answer": answer,
+        "id": inquiry.id, "to": inquiry.to.to_string(), "state": inquiry.state.as_str(), "answer": answer, "status": status,
         "message": prompt::ended(inquiry),
     })
 }

@@ -16,7 +16,7 @@ use crate::orchestrator::shared::{
 };
 use crate::schedule::{
     Accepted, Card, Change, Command, CommandId, Fact, Life, LifeId, LifeState, Limits, NoticeCode, Request,
-    Run, RunId, RunSummary, Schedule, Step, StopReason,
+    Run, RunId, RunSummary, Schedule, Step, StopReason, Subject,
 };
 use crate::session::Session;
 use crate::{Error, ErrorKind, Result};
@@ -33,6 +33,8 @@ pub(super) struct OpenProject {
     runs: Vec<(RunId, oneshot::Sender<Arc<RunSummary>>)>,
     lives: Vec<(LifeId, oneshot::Sender<Life>)>,
     sessions: Vec<(LifeId, oneshot::Sender<Result<Session>>)>,
+    /// The session of the last chat that has ended: it may end before who asked for it hears that it began.
+    last_chat: Option<(LifeId, Session)>,
     pub(super) closing: Vec<oneshot::Sender<()>>,
     /// True while sessions are left to their hosts.
     detaching: bool,
@@ -80,6 +82,7 @@ impl OpenProject {
             runs: Vec::new(),
             lives: Vec::new(),
             sessions: Vec::new(),
+            last_chat: None,
             closing: Vec::new(),
             detaching: false,
             blocked: Vec::new(),
@@ -220,7 +223,10 @@ impl OpenProject {
                     }
                 }
                 if life.has_ended() {
-                    self.controls.remove(&life.id);
+                    let session = self.controls.remove(&life.id).and_then(|control| control.session());
+                    if let Some(session) = session.filter(|_| life.subject == Subject::Chat) {
+                        self.last_chat = Some((life.id, session));
+                    }
                 }
                 if life.has_ended() || life.state == LifeState::Running {
                     let waiting: Vec<_> = self.sessions.extract_if(.., |(id, _)| *id == life.id).collect();
@@ -256,7 +262,9 @@ impl OpenProject {
     }
 
     fn answer_session(&self, life: &Life, reply: oneshot::Sender<Result<Session>>, after: &mut Vec<After>) {
-        let session = self.controls.get(&life.id).and_then(Control::session);
+        let last =
+            self.last_chat.as_ref().filter(|(id, _)| *id == life.id).map(|(_, session)| session.clone());
+        let session = self.controls.get(&life.id).and_then(Control::session).or(last);
         let answer = match (session, life.ending()) {
             (Some(session), _) => Ok(session),
             (None, Some(crate::schedule::Ending::Error { code, message })) => {

@@ -29,4 +29,4 @@ pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use preflight::{preflight, preflight_session};
 pub(crate) use prune::{prune, prune_periodically};
 pub(crate) use recovery::{Unrecovered, end_strangers, recover, report_recovery, sessions_left, sweep};
-pub(crate) use release::{name_targets, not_released, release, release_left, target};
+pub(crate) use release::{name_targets, not_released, release, release_left, sweep_lives, target};

@@ -1,5 +1,6 @@
 //! The end of a life: its claim is released, and after a merge its branch is removed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{claims, mirror};
@@ -8,8 +9,9 @@ use crate::failpoint::reached;
 use crate::journal::State;
 use crate::model::TaskNumber;
 use crate::orchestrator::compose::{progress, resume};
-use crate::orchestrator::shared::{ProjectShared, archive};
-use crate::schedule::{Ending, Life, NoticeCode};
+use crate::orchestrator::shared::{Bearer, ProjectShared, archive, blocking};
+use crate::schedule::{Ending, Life, LifeId, NoticeCode};
+use crate::session::Mailbox;
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
 
 /// Releases everything that was held for a life that has ended. Writes its record on disk last, as the mark
@@ -32,7 +34,42 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         claims::give_back(shared, &life, task).await;
         reached(|| "given back");
     }
+    let (of, ended) = (Arc::clone(shared), life.clone());
+    let given_up = blocking("freeing what a life had", move || give_up(&of, &ended));
+    if let Err(error) = given_up.await {
+        shared.notice(NoticeCode::Cleanup, life.subject.task(), error.report());
+    }
     archive::keep(shared, &life).await;
+}
+
+/// Gives up the mailbox and the alias of a life that has ended. Blocks.
+fn give_up(shared: &ProjectShared, life: &Life) -> Result<()> {
+    let waiting = Mailbox::close(&shared.mailbox_of(life.id))?;
+    if waiting > 0 {
+        let texts = if waiting == 1 { "a text".to_owned() } else { format!("{waiting} texts") };
+        let message = format!("{texts} to its agent did not reach it before its work ended");
+        shared.notice(NoticeCode::Session, life.subject.task(), message);
+    }
+    let bearer = Bearer::new(&shared.id, life.id);
+    life.alias.as_ref().map_or(Ok(()), |alias| shared.inner.aliases.free(alias, &bearer))
+}
+
+/// Gives up what lives had that have ended, in case an earlier program was killed before it did.
+pub(crate) async fn sweep_lives(shared: &Arc<ProjectShared>, open: BTreeSet<LifeId>) {
+    let of = Arc::clone(shared);
+    let sweep = move || {
+        of.inner.aliases.sweep(&of.id, |life| open.contains(&life));
+        for folder in std::fs::read_dir(of.state_dir.join("mail")).into_iter().flatten().flatten() {
+            let life = folder.file_name().to_str().and_then(|name| name.parse().ok()).map(LifeId);
+            if life.is_some_and(|life| !open.contains(&life)) {
+                Mailbox::close(&folder.path())?;
+            }
+        }
+        Ok(())
+    };
+    if let Err(error) = blocking("freeing what lives had", sweep).await {
+        shared.notice(NoticeCode::Cleanup, None, error.report());
+    }
 }
 
 /// Returns the ended lives whose release an earlier start did not complete, and that no other life of the

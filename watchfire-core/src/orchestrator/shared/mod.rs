@@ -1,5 +1,6 @@
 //! The ground of all rooms of the orchestrator: its parts, the open project, the way to the dispatcher, the log.
 
+mod aliases;
 pub(crate) mod archive;
 mod candidates;
 mod changes;
@@ -17,6 +18,7 @@ mod supervise;
 
 use crate::{Error, ErrorKind, Result};
 
+pub(crate) use aliases::{Aliases, Bearer};
 pub(crate) use candidates::{Names, candidates};
 pub(crate) use changes::StoreChanges;
 pub use costs::{Costs, CostsBy};

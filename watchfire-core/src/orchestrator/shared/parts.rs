@@ -1,17 +1,18 @@
 //! The parts that an orchestrator was built from.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::aliases::Aliases;
 use super::{ProjectShared, Reports, Spending};
 use crate::backend::{Backend, Backends, ProgramSearch};
 use crate::clock::Clock;
-use crate::model::{AgentSettings, Alias, BackendName, ProjectId, PromptSection, Settings};
+use crate::model::{AgentSettings, BackendName, ProjectId, PromptSection, Settings};
 use crate::observe::LogOptions;
 use crate::process::helper::Helper;
 use crate::sandbox::SandboxSet;
@@ -64,8 +65,8 @@ pub(crate) struct Parts {
     pub(crate) settings: Mutex<Settings>,
     /// Cost of this day's sessions.
     pub(crate) spending: Spending,
-    /// The aliases of running sessions, unique within the home.
-    pub(crate) aliases: Mutex<BTreeSet<String>>,
+    /// The aliases of the home's sessions.
+    pub(crate) aliases: Aliases,
     /// Bounds of the logs of sessions, which share one number of watchers.
     pub(crate) log_options: LogOptions,
 }
@@ -158,26 +159,6 @@ impl Parts {
 
     pub(crate) fn unreserve(&self, id: &ProjectId) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-    }
-
-    /// Takes an alias that no running session of this orchestrator has: the one of before, if that is free.
-    pub(crate) fn take_alias(&self, before: Option<&Alias>) -> Alias {
-        let mut taken = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = before.cloned().into_iter().chain((0..64).map(|_| Alias::random()));
-        let free = { names }.find(|alias| !taken.contains(alias.as_str()));
-        // With nearly all names taken, a duplicate is better than no session.
-        let alias = free.unwrap_or_else(Alias::random);
-        taken.insert(alias.to_string());
-        alias
-    }
-
-    /// Takes the alias of a session that is taken over.
-    pub(crate) fn keep_alias(&self, alias: &Alias) {
-        self.aliases.lock().unwrap_or_else(PoisonError::into_inner).insert(alias.to_string());
-    }
-
-    pub(crate) fn free_alias(&self, alias: &Alias) {
-        self.aliases.lock().unwrap_or_else(PoisonError::into_inner).remove(alias.as_str());
     }
 }
 

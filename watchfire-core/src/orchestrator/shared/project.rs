@@ -253,6 +253,11 @@ impl ProjectShared {
         Arc::clone(locks.entry(task).or_default())
     }
 
+    /// Returns the folder with the texts that wait for the agent of a life.
+    pub(crate) fn mailbox_of(&self, life: LifeId) -> PathBuf {
+        self.state_dir.join("mail").join(life.to_string())
+    }
+
     /// Returns the fence of the claim of a life, if we hold one.
     pub(crate) fn fence(&self, life: LifeId) -> Option<Fence> {
         let claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::mailbox::Letter;
 use crate::Result;
 use crate::observe::Cursor;
 
@@ -11,8 +12,6 @@ use crate::observe::Cursor;
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Receipt {
-    /// The text was empty after cleaning.
-    Empty,
     /// The text and the submit key were written. Only the agent's later activity shows whether it received them.
     Submitted,
     /// The agent's box held exactly the text, and became empty when it was submitted.
@@ -35,5 +34,24 @@ pub(in crate::session) enum Input {
     /// The terminal's answer to a query of the program.
     Answer(Vec<u8>),
     /// A text to frame and submit once the agent is ready.
-    Text(String, oneshot::Sender<Result<Typed>>),
+    Text(Text),
+}
+
+/// A text for the agent.
+#[derive(Debug)]
+pub(in crate::session) struct Text {
+    pub(in crate::session) words: String,
+    pub(in crate::session) reply: oneshot::Sender<Result<Typed>>,
+    /// True if it is to begin a turn: then it waits for the end of one that is under way.
+    pub(in crate::session) own_turn: bool,
+    /// Its file in the mailbox.
+    pub(in crate::session) letter: Option<Letter>,
+}
+
+impl Text {
+    /// Returns a text of ours, and the receiver of its receipt.
+    pub(in crate::session) fn new(words: String) -> (Self, oneshot::Receiver<Result<Typed>>) {
+        let (reply, typed) = oneshot::channel();
+        (Self { words, reply, own_turn: false, letter: None }, typed)
+    }
 }

@@ -13,6 +13,7 @@ use super::conversation::Conversation;
 use super::ended::Ended;
 use super::failures::Failures;
 use super::input::Input;
+use super::mailbox::Mailbox;
 use super::note::Note;
 use super::notes::Notes;
 use super::questions::Questions;
@@ -76,6 +77,7 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) refused_questions: AtomicBool,
     pub(in crate::session) note: Note,
     pub(in crate::session) notes: Option<Notes>,
+    pub(in crate::session) mailbox: Option<Mailbox>,
     pub(in crate::session) clock: Arc<dyn Clock>,
     pub(in crate::session) tallies: Mutex<Tallies>,
     pub(in crate::session) said: Mutex<Said>,

@@ -83,7 +83,7 @@ async fn finish(session: &Session, completion: &Completion) {
         }
     }
     let turns = activity.borrow().turns;
-    if let Err(error) = session.send(request(completion)).await {
+    if let Err(error) = session.say(request(completion)).await {
         return shared.remark(format!("asking the agent to finish: {}", error.report()));
     }
     drop(activity.wait_for(|now| now.turns > turns && now.status == Status::Idle).await);

@@ -12,8 +12,9 @@ use crate::clock::Clock;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::observe::{Body, DeliveryState};
 use crate::session::SessionProcess;
-use crate::session::state::Shared;
-use crate::session::state::input::{Input, Receipt, Typed};
+use crate::session::state::input::{Input, Receipt, Text, Typed};
+use crate::session::state::mailbox::Letter;
+use crate::session::state::{Activity, Shared};
 use crate::{Error, ErrorKind, Result};
 
 /// Time without a change of the screen before the box is read.
@@ -32,6 +33,8 @@ const TAKEN: Duration = Duration::from_secs(8);
 /// Time after which a submit key counts as lost if the box still holds exactly our text. Gemini and Codex take an
 /// Enter that comes too early for a line break.
 const LOST: Duration = Duration::from_secs(2);
+/// Time within which the turn that a text begins shows.
+const BEGINS: Duration = Duration::from_secs(2);
 /// Upper bound for presses of the submit key.
 const PRESSES: u32 = 3;
 
@@ -47,7 +50,10 @@ pub(in crate::session) struct Typist {
     inputs: mpsc::Receiver<Input>,
     ready: watch::Receiver<bool>,
     painted: watch::Receiver<bool>,
+    activity: watch::Receiver<Activity>,
     waiting: VecDeque<Waiting>,
+    /// Time of the last submission, and the turns that had ended by then.
+    submitted: Option<(Duration, u64)>,
     /// Time of a person's last key.
     pressed: Option<Duration>,
     /// Time since which the screen has not rested.
@@ -63,8 +69,36 @@ struct Waiting {
     text: String,
     id: String,
     reply: oneshot::Sender<Result<Typed>>,
+    own_turn: bool,
+    letter: Option<Letter>,
     /// Time since which the agent is ready and its box is occupied.
     blocked: Option<Duration>,
+}
+
+impl Waiting {
+    /// Notes that it is being typed.
+    ///
+    /// # Errors
+    /// Those of the disk: without the note, another program would type it again.
+    async fn begin(&mut self) -> Result<()> {
+        let Some(mut letter) = self.letter.take() else { return Ok(()) };
+        let begin = move || letter.begin().map(|()| letter);
+        let failed =
+            |error| Error::new(ErrorKind::Internal, "noting that a text is typed").with_source(error);
+        self.letter = Some(tokio::task::spawn_blocking(begin).await.map_err(failed)??);
+        Ok(())
+    }
+}
+
+/// Returns the record of a text that an earlier program was typing when it ended.
+pub(in crate::session) fn interrupted() -> Body {
+    let message = "the program ended while it typed the text".to_owned();
+    Body::Delivery {
+        state: DeliveryState::Failed,
+        receipt: Some("interrupted".to_owned()),
+        message_id: None,
+        error: Some(("delivery_interrupted".to_owned(), message)),
+    }
 }
 
 impl Typist {
@@ -74,12 +108,15 @@ impl Typist {
         clock: Arc<dyn Clock>,
         files: PathBuf,
         inputs: mpsc::Receiver<Input>,
+        first: Vec<Text>,
     ) -> Self {
-        Self {
+        let mut typist = Self {
             delivery: backend.delivery(),
             limit: backend.capabilities().paste_limit.unwrap_or(usize::MAX),
             ready: shared.ready.subscribe(),
             painted: shared.screen.changes(),
+            activity: shared.activity.subscribe(),
+            submitted: None,
             shared,
             backend,
             clock,
@@ -90,7 +127,9 @@ impl Typist {
             restless: None,
             look: None,
             count: 0,
-        }
+        };
+        first.into_iter().for_each(|text| typist.queue(text));
+        typist
     }
 
     /// Carries out inputs in order until the session has ended. Texts wait until the agent is ready and its box is
@@ -99,7 +138,12 @@ impl Typist {
         loop {
             // Marks the value as seen before the box is read, so that a change from here on wakes the loop.
             let ready = *self.ready.borrow_and_update();
-            if ready && !self.waiting.is_empty() {
+            // Marked as seen, too.
+            let activity = *self.activity.borrow_and_update();
+            if activity.status == Status::Processing {
+                self.submitted = None;
+            }
+            if ready && !self.waiting.is_empty() && !self.is_held(activity) {
                 // A protocol has no box: its state machine says when a text may be sent.
                 if self.shared.converses() {
                     self.next(false).await;
@@ -128,8 +172,9 @@ impl Typist {
             }
             // Without a text in line there is no alarm at all: a look that stays due would spin.
             let patience = self.first_blocked().map(|since| since + PATIENCE);
-            let wake =
-                self.look.into_iter().chain(patience).min().filter(|_| ready && !self.waiting.is_empty());
+            let begun = self.submitted.filter(|_| self.is_held(activity)).map(|(at, _)| at + BEGINS);
+            let wake = self.look.into_iter().chain(patience).min().filter(|_| !self.is_held(activity));
+            let wake = wake.into_iter().chain(begun).min().filter(|_| ready && !self.waiting.is_empty());
             let clock = Arc::clone(&self.clock);
             let alarm = async move {
                 match wake {
@@ -143,13 +188,14 @@ impl Typist {
                     None => return,
                 },
                 changed = self.ready.changed() => if changed.is_err() { return },
+                changed = self.activity.changed(), if !self.waiting.is_empty() => if changed.is_err() { return },
                 // Only with a text in line: every redraw of a busy agent would otherwise wake this task for
                 // nothing.
                 changed = self.painted.changed(), if !self.waiting.is_empty() => match changed {
                     Ok(()) => self.schedule_look(),
                     Err(_) => return,
                 },
-                () = alarm => self.give_up(),
+                () = alarm => self.give_up().await,
             }
         }
     }
@@ -164,32 +210,54 @@ impl Typist {
             }
             // An agent that does not read its answers continues without them.
             Input::Answer(bytes) => drop(self.process().write(&bytes).await),
-            Input::Text(text, reply) => {
-                // Control characters would act as keys: a newline submits, an escape clears the box. A
-                // protocol quotes them.
-                let text = if self.shared.converses() { text } else { Delivery::clean(&text) };
-                if text.trim().is_empty() {
-                    let _ = reply.send(Ok(Typed { receipt: Receipt::Empty, from: self.shared.log.latest() }));
-                    return;
-                }
-                self.count += 1;
-                let id = self.count.to_string();
-                self.report(&id, DeliveryState::Pending, "queued", None);
-                self.waiting.push_back(Waiting { text, id, reply, blocked: None });
+            Input::Text(text) => self.queue(text),
+        }
+    }
+
+    fn queue(&mut self, Text { words, reply, own_turn, letter }: Text) {
+        // Control characters would act as keys: a newline submits, an escape clears the box. A protocol quotes them.
+        let text = if self.shared.converses() { words } else { Delivery::clean(&words) };
+        self.count += 1;
+        let id = self.count.to_string();
+        self.report(&id, DeliveryState::Pending, "queued", None);
+        self.waiting.push_back(Waiting { text, id, reply, own_turn, letter, blocked: None });
+    }
+
+    /// Returns true if the text that has waited longest must not be typed while the agent is in this state.
+    fn is_held(&self, now: Activity) -> bool {
+        let Some(first) = self.waiting.front() else { return false };
+        match now.status {
+            // It would answer a dialog, where the box does not show that there is one.
+            Status::ActionRequired => !self.shared.converses() && self.input_box() == InputBox::Unknown,
+            Status::Processing => first.own_turn,
+            // The turn of the text before may not show yet.
+            _ => {
+                let begins = |(at, turns)| turns == now.turns && self.now() < at + BEGINS;
+                first.own_turn && self.submitted.is_some_and(begins)
             }
         }
     }
 
     /// Types the text that has waited longest. It is typed even if its sender no longer waits for the result.
     async fn next(&mut self, seen: bool) {
-        let Some(Waiting { text, id, reply, .. }) = self.waiting.pop_front() else { return };
+        let Some(mut first) = self.waiting.pop_front() else { return };
         // Before the first byte: an agent may begin its turn, and end it, before the last one is confirmed.
-        let from = self.shared.log.latest();
-        let done = self.submit(&text, &id, seen).await.map(|receipt| Typed { receipt, from });
-        self.finish(&id, reply, done);
+        let (from, turns) = (self.shared.log.latest(), self.activity.borrow().turns);
+        let done = match first.begin().await {
+            Ok(()) => self.submit(&first.text, &first.id, seen).await.map(|receipt| Typed { receipt, from }),
+            Err(error) => Err(error),
+        };
+        self.submitted = Some((self.now(), turns));
+        self.finish(first, done).await;
     }
 
-    fn finish(&self, id: &str, reply: oneshot::Sender<Result<Typed>>, done: Result<Typed>) {
+    async fn finish(&self, text: Waiting, done: Result<Typed>) {
+        let Waiting { id, reply, letter, .. } = text;
+        let id = &id;
+        if let Some(letter) = letter {
+            // Before its sender hears of it, who may then send it again.
+            let _ = tokio::task::spawn_blocking(move || letter.remove()).await;
+        }
         let error = done.as_ref().err().map(|error| (error.code().to_owned(), error.report()));
         match &done {
             Ok(Typed { receipt: Receipt::Accepted, .. }) => {
@@ -332,7 +400,7 @@ impl Typist {
     }
 
     /// Rejects a text that has waited too long for the box.
-    fn give_up(&mut self) {
+    async fn give_up(&mut self) {
         // The alarm also rings for a look at the box, which the next round of `run` takes.
         let late = self.first_blocked().is_some_and(|since| since + PATIENCE <= self.now());
         if !late {
@@ -344,8 +412,8 @@ impl Typist {
         };
         let error =
             Error::new(ErrorKind::NotInputReady, what).with("hint", "nothing was typed; look at its screen");
-        if let Some(Waiting { id, reply, .. }) = self.waiting.pop_front() {
-            self.finish(&id, reply, Err(error));
+        if let Some(text) = self.waiting.pop_front() {
+            self.finish(text, Err(error)).await;
         }
     }
 

@@ -1,5 +1,6 @@
 //! Calls of an agent: what it asks its session for, and gets a reply to.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -74,6 +75,19 @@ impl Session {
         }
         self.0.ask(vec![Question::new(call, text)], Source::Hook);
         Ok(call.to_owned())
+    }
+
+    /// Puts a file into the agent's inbox, and returns its path.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) async fn put_in_inbox(&self, name: String, bytes: Vec<u8>) -> Result<PathBuf> {
+        let folder = self.0.files.clone();
+        let path = folder.join("inbox").join(&name);
+        let put = move || Spool::open(&folder, SpoolLimits::default())?.put(&name, &bytes);
+        let failed = |error| Error::new(ErrorKind::Internal, "putting a file").with_source(error);
+        tokio::task::spawn_blocking(put).await.map_err(failed)??;
+        Ok(path)
     }
 
     /// Makes the agent's claim in its place: done, or failed for a reason.

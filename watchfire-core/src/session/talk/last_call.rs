@@ -45,7 +45,7 @@ pub(in crate::session) async fn run(session: &Session, uncommitted: &dyn Uncommi
     session.log().push(Source::Process, Body::lifecycle("asked_to_commit", payload));
     // Read before the text is sent: a fast agent may have ended its turn when `send` returns.
     let before = activity.borrow().turns;
-    session.send(question(&paths)).await?;
+    session.say(question(&paths)).await?;
     within(&*session.0.clock, ANSWER, activity.wait_for(|activity| activity.turns > before)).await
 }
 

@@ -45,7 +45,7 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
                 note(path).await;
             }
             shared.log.push(Source::Process, Body::lifecycle("nudged", serde_json::Value::Null));
-            match session.send(request.clone()).await {
+            match session.say(request.clone()).await {
                 Ok(_) => continue,
                 // The agent cannot be reached, so a person is asked at once.
                 Err(error) => {

@@ -1,6 +1,7 @@
 //! Sessions over a process that is played by the test.
 
 mod blocks;
+mod deliver;
 mod nudge;
 mod silence;
 
@@ -132,7 +133,7 @@ impl Clock for Fast {
     }
 }
 
-/// An agent the last line of whose screen is `busy`, `idle`, or an issue, as `KIND WORDS`, or `over KIND`.
+/// An agent the last line of whose screen is `busy`, `idle`, `asks`, or an issue, as `KIND WORDS`, or `over KIND`.
 #[derive(Debug)]
 struct Blunt;
 
@@ -165,6 +166,7 @@ impl Backend for Blunt {
         match last {
             "busy" => return vec![Fact::Status(Status::Processing)],
             "idle" => return vec![Fact::Status(Status::Idle)],
+            "asks" => return vec![Fact::Status(Status::ActionRequired)],
             _ => {}
         }
         let kind = |name: &str| serde_json::from_value::<IssueKind>(name.into());
@@ -248,6 +250,7 @@ impl Stage {
             deadline: None,
             stall_after: crate::session::STALL_AFTER,
             notes: None,
+            mailbox: None,
             taken: None,
             clock: clock(),
         };

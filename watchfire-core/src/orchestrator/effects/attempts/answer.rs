@@ -18,7 +18,7 @@ pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer
 
 /// Asks an agent to continue after the issue that stopped it has cleared.
 pub(crate) async fn go_on(shared: Arc<ProjectShared>, session: Session) {
-    if let Err(error) = session.send("Go on.").await {
+    if let Err(error) = session.say("Go on.").await {
         let message = format!("asking the agent to go on: {}", error.report());
         shared.notice(NoticeCode::Session, session.info().task, message);
     }

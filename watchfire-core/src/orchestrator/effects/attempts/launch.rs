@@ -17,12 +17,12 @@ use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, LiveRecord, Preparation, Reached, SandboxRecord, SessionNote,
     SessionRequest, files, notes,
 };
-use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking};
+use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking};
 use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
 use crate::session::{
-    Completion, Deadline, HostChannel, HostRequest, LogFile, Reach, SHORTEST_STALL, STALL_AFTER,
+    Completion, Deadline, HostChannel, HostRequest, LogFile, Mailbox, Reach, SHORTEST_STALL, STALL_AFTER,
     SessionDirectory, SessionInfo, SessionProcess, SignalWatch,
 };
 use crate::workspace::WorkspaceKey;
@@ -126,23 +126,29 @@ pub(in crate::orchestrator::effects) async fn start(
         request,
     };
     let (spender, number) = (life.clone(), task.as_ref().map(|task| task.task_number));
-    let alias = TakenAlias::new(shared, life.alias.as_ref());
-    let name = alias.0.clone();
     let prepare = move || {
         let shared = Arc::clone(&preparation.shared);
-        let prepared = prepare(preparation, &name)?;
+        // Free again when the life ends.
+        let bearer = Bearer::new(&shared.id, spender.id);
+        let alias = shared.inner.aliases.take(spender.alias.as_ref(), &bearer)?;
+        let prepared = prepare(preparation, &alias).inspect_err(|_| {
+            // Its next attempt knows of the alias only once the start was recorded.
+            if spender.alias.is_none() {
+                let _ = shared.inner.aliases.free(&alias, &bearer);
+            }
+        })?;
         let agent = prepared.context.backend.clone();
         let purse = Arc::new(Purse::new(&shared, &spender, number, agent, &prepared.log_name));
-        Ok((prepared, purse))
+        Ok((prepared, purse, alias))
     };
-    let (prepared, purse) = blocking("preparing a session", prepare).await?;
+    let (prepared, purse, alias) = blocking("preparing a session", prepare).await?;
     let Prepared { folders, mut context, launch, confined, report, record, log_name, log_file, restored } =
         prepared;
     let directory = folders.directory().clone();
 
     let mut session_ref = SessionRef::new(
         session.clone(),
-        alias.0.clone(),
+        alias.clone(),
         context.backend.clone(),
         report.title(),
         &context.cwd,
@@ -182,7 +188,7 @@ pub(in crate::orchestrator::effects) async fn start(
     let context = Arc::new(context);
     let info = SessionInfo {
         id: session.clone(),
-        alias: alias.0.clone(),
+        alias,
         project: shared.id.clone(),
         mode,
         task: task.as_ref().map(|task| task.task_number),
@@ -214,6 +220,8 @@ pub(in crate::orchestrator::effects) async fn start(
         blocking("noting a session", move || note.write(&to)).await?;
         held.extend(shared.hosts_lock()?);
     }
+    let mail = shared.mailbox_of(life.id);
+    let mailbox = blocking("opening a mailbox", move || Ok(Mailbox::open(mail))).await?;
     let recording = log_name.with_extension(RECORDING);
     let request = HostRequest::new(session.clone(), confined, channel, recording);
     let request = request.with_held(held).with_limit(time_limit);
@@ -249,6 +257,7 @@ pub(in crate::orchestrator::effects) async fn start(
         purse,
         deadline,
         stall_after,
+        mailbox,
         taken: None,
         fence: shared.fence(life.id),
     }
@@ -257,8 +266,7 @@ pub(in crate::orchestrator::effects) async fn start(
         let payload = serde_json::json!({ "id": id });
         started.session.log().push(Source::Process, Body::lifecycle("resumed", payload));
     }
-    // From here on nothing fails, so the guards give up the alias and the folders.
-    alias.keep();
+    // From here on nothing fails, so the guard gives up the folders.
     folders.keep();
     Ok(started)
 }
@@ -283,27 +291,6 @@ async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery, noted: O
     if let Some(path) = noted {
         // Without the note, a later program ends the session and starts another: nothing is lost.
         let _ = tokio::task::spawn_blocking(move || replace(&path, b"")).await;
-    }
-}
-
-/// An alias that is free again on drop, unless a session took it over.
-struct TakenAlias(Alias, Option<Arc<ProjectShared>>);
-
-impl TakenAlias {
-    fn new(shared: &Arc<ProjectShared>, before: Option<&Alias>) -> Self {
-        Self(shared.inner.take_alias(before), Some(Arc::clone(shared)))
-    }
-
-    fn keep(mut self) {
-        self.1 = None;
-    }
-}
-
-impl Drop for TakenAlias {
-    fn drop(&mut self) {
-        if let Some(shared) = &self.1 {
-            shared.inner.free_alias(&self.0);
-        }
     }
 }
 

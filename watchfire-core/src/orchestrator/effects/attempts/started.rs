@@ -21,8 +21,8 @@ use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
 use crate::schedule::NoticeCode;
 use crate::session::{
-    Completion, Deadline, Hosted, LogFile, Meter, Reach, RefusalReporter, Session, SessionDirectory,
-    SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
+    Completion, Deadline, Hosted, Left, LogFile, Mailbox, Meter, Reach, RefusalReporter, Session,
+    SessionDirectory, SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
 };
 use crate::store::Fence;
 use crate::terminal::Size;
@@ -76,6 +76,7 @@ pub(in crate::orchestrator::effects) struct Assembly {
     pub(in crate::orchestrator::effects) purse: Arc<Purse>,
     pub(in crate::orchestrator::effects) deadline: Option<Deadline>,
     pub(in crate::orchestrator::effects) stall_after: Duration,
+    pub(in crate::orchestrator::effects) mailbox: (Mailbox, Left),
     pub(in crate::orchestrator::effects) taken: Option<Taken>,
     /// The claim under which it works.
     pub(in crate::orchestrator::effects) fence: Option<Fence>,
@@ -128,6 +129,7 @@ impl Assembly {
             deadline: self.deadline,
             stall_after: self.stall_after,
             notes: inner.host.outlives().then(|| notes(&directory)),
+            mailbox: Some(self.mailbox),
             taken: self.taken,
             clock: Arc::clone(&inner.clock),
         });
@@ -199,7 +201,6 @@ impl Started {
     /// Cleans up after the session has ended: imports `memory.md`, saves the transcript beside the logs, lets the
     /// backend clean up, and removes the session's folders.
     pub(in crate::orchestrator::effects) async fn finish(mut self, shared: &Arc<ProjectShared>) {
-        shared.inner.free_alias(&self.session.info().alias);
         // The record of the start must not overwrite that of the end.
         let _ = (&mut self.recording).await;
         // The session that the vendor really opened, which may not be the one that we chose.

@@ -11,10 +11,10 @@ use crate::observe::Body;
 use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, notes};
 use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, stall_after, watch_signals};
 use crate::orchestrator::effects::claims;
-use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking, caught};
+use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking, caught};
 use crate::schedule::{Answer, Life, LifeState, NoticeCode, SessionRef};
 use crate::session::{
-    Deadline, LogFile, Reach, Recording, STALL_AFTER, Session, SessionDirectory, SessionInfo, Taken,
+    Deadline, LogFile, Mailbox, Reach, Recording, STALL_AFTER, Session, SessionDirectory, SessionInfo, Taken,
 };
 use crate::workspace::WorkspaceKey;
 use crate::{ErrorKind, Result};
@@ -58,13 +58,16 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         context.task = shared.store.get(task).await.ok().map(|task| task.value);
     }
     let (spender, agent, log_name) = (life.clone(), session.backend.clone(), note.log_name.clone());
-    let account = Arc::clone(shared);
+    let (account, alias) = (Arc::clone(shared), session.alias.clone());
     let open = move || {
+        // It is ours since its first session.
+        account.inner.aliases.give(&alias, &Bearer::new(&account.id, spender.id))?;
+        let mailbox = Mailbox::open(account.mailbox_of(spender.id));
         let purse = Purse::new(&account, &spender, task, agent, &log_name);
         // A session without a log is better than none.
-        Ok((Arc::new(purse), LogFile::resume(&log_name).ok()))
+        Ok((Arc::new(purse), LogFile::resume(&log_name).ok(), mailbox))
     };
-    let (purse, log_file) = blocking("opening the account of a session", open).await?;
+    let (purse, log_file, mailbox) = blocking("opening the account of a session", open).await?;
     let Some(hosted) = inner.host.adopt(&session.id).await? else { return Ok(None) };
     let (given, missed) = answers(&directory, &life, &session.id).await?;
     let answered = hosted.answered;
@@ -73,7 +76,6 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
     let ending = blocking("looking at a recording", move || Recording::ending(&at)).await?;
     let ended = ending.at.map(|at| boot_time_of(shared, &at));
     let timed_out = ended.zip(deadline).is_some_and(|(ended, deadline)| deadline.had_passed(ended));
-    inner.keep_alias(&session.alias);
     let started = Assembly {
         hosted,
         info: SessionInfo {
@@ -106,6 +108,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         deadline,
         // A text that was changed since to none that counts must not end the session.
         stall_after: stall_after(&project).unwrap_or(STALL_AFTER),
+        mailbox,
         taken: Some(Taken { answered, answers: given, timed_out }),
         fence: shared.fence(life.id),
     }
@@ -156,7 +159,8 @@ impl Found {
             return Ok(None);
         }
         let recording = note.log_name.with_extension(RECORDING);
-        let (deadline, is_nudged) = (Deadline::read(&files.deadline).or(note.deadline), files.nudged.exists());
+        let (deadline, is_nudged) =
+            (Deadline::read(&files.deadline).or(note.deadline), files.nudged.exists());
         Ok(Some(Self { note, deadline, recording, is_nudged }))
     }
 }

@@ -1,0 +1,167 @@
+//! The texts that wait for an agent, on disk: they outlive the program that took them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::files::{make_private, remove_tree, replace};
+use crate::{Error, ErrorKind, Result};
+
+/// Maximum number of texts that wait.
+const WAITING: usize = 256;
+/// Extension of a text that waits.
+const TEXT: &str = "txt";
+/// Extension of a text that is being typed.
+const TYPED: &str = "typed";
+
+/// A folder with a file for each text that was accepted for the agent of a life and not delivered. Their names are in the order
+/// of acceptance.
+#[derive(Clone, Debug)]
+pub(crate) struct Mailbox(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    /// Number of the next text.
+    next: AtomicU64,
+}
+
+/// The file of one text.
+#[derive(Clone, Debug)]
+pub(in crate::session) struct Letter(PathBuf);
+
+/// Texts that an earlier program left.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// Those that were not typed, oldest first.
+    pub(in crate::session) waiting: Vec<(Letter, String)>,
+    /// Number of those of which a part may have been typed. They are gone.
+    pub(in crate::session) interrupted: usize,
+}
+
+impl Mailbox {
+    /// Opens the mailbox in this folder, which may be missing, and takes what an earlier program left. Blocks.
+    pub(crate) fn open(folder: PathBuf) -> (Self, Left) {
+        let last = names(&folder).filter_map(|name| number(&name)).max();
+        let left = Left::take(&folder);
+        (Self(Arc::new(Inner { folder, next: AtomicU64::new(last.map_or(0, |last| last + 1)) })), left)
+    }
+
+    /// Removes a mailbox, and returns the number of texts in it. Blocks.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn close(folder: &Path) -> Result<usize> {
+        let waiting = names(folder).filter(|name| name.extension().is_some_and(|it| it == TEXT)).count();
+        remove_tree(folder).map_err(|e| Error::io("removing a mailbox", e).with_path(folder))?;
+        Ok(waiting)
+    }
+
+    /// Puts a text in. It is durable when this returns. Blocks.
+    ///
+    /// # Errors
+    /// `busy` if too many wait; those of the disk.
+    pub(in crate::session) fn put(&self, text: &str) -> Result<Letter> {
+        let folder = &self.0.folder;
+        if names(folder).count() >= WAITING {
+            return Err(
+                Error::new(ErrorKind::Busy, "too many texts wait for the agent").with("limit", WAITING)
+            );
+        }
+        make_private(folder)?;
+        let number = self.0.next.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{number:010}.{TEXT}"));
+        replace(&path, text.as_bytes())?;
+        Ok(Letter(path))
+    }
+}
+
+impl Left {
+    fn take(folder: &Path) -> Self {
+        let mut left = Self::default();
+        let mut files: Vec<_> = names(folder).collect();
+        files.sort_unstable();
+        for path in files {
+            match path.extension().and_then(|it| it.to_str()) {
+                Some(TEXT) => {
+                    // One that cannot be read stays where it is.
+                    let Ok(text) = fs::read_to_string(&path) else { continue };
+                    left.waiting.push((Letter(path), text));
+                }
+                Some(TYPED) if fs::remove_file(&path).is_ok() => left.interrupted += 1,
+                _ => {}
+            }
+        }
+        left
+    }
+}
+
+impl Letter {
+    /// Notes that the text is being typed: from now on no other program types it. Blocks.
+    ///
+    /// # Errors
+    /// Those of the disk; then it must not be typed.
+    pub(in crate::session) fn begin(&mut self) -> Result<()> {
+        let typed = self.0.with_extension(TYPED);
+        let renamed = fs::rename(&self.0, &typed);
+        renamed.map_err(|e| Error::io("noting that a text is typed", e).with_path(&self.0))?;
+        self.0 = typed;
+        Ok(())
+    }
+
+    /// Removes the text: its sender knows what became of it. Blocks.
+    pub(in crate::session) fn remove(self) {
+        // Left behind, it is one that was interrupted.
+        let _ = fs::remove_file(self.0.with_extension(TEXT));
+        let _ = fs::remove_file(self.0.with_extension(TYPED));
+    }
+}
+
+fn names(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn number(path: &Path) -> Option<u64> {
+    path.file_stem()?.to_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(left: &Left) -> Vec<&str> {
+        left.waiting.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    #[test]
+    fn texts_keep_their_order_over_programs() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().join("1");
+        let (first, left) = Mailbox::open(folder.clone());
+        assert!(left.waiting.is_empty() && !folder.exists());
+        let letters: Vec<_> = ["a", "b", "c", "d"].iter().map(|text| first.put(text).unwrap()).collect();
+        let [a, mut b, c, _] = letters.try_into().unwrap();
+        a.remove();
+        b.begin().unwrap();
+        drop((b, c));
+        let (second, left) = Mailbox::open(folder.clone());
+        assert_eq!((texts(&left), left.interrupted), (vec!["c", "d"], 1));
+        second.put("e").unwrap();
+        let (_, left) = Mailbox::open(folder.clone());
+        assert_eq!((texts(&left), left.interrupted), (vec!["c", "d", "e"], 0), "told once");
+        assert_eq!(Mailbox::close(&folder).unwrap(), 3);
+        assert!(!folder.exists());
+        assert_eq!(Mailbox::close(&folder).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_mailbox_has_a_bound() {
+        let temp = tempfile::tempdir().unwrap();
+        let (mailbox, _) = Mailbox::open(temp.path().to_owned());
+        for _ in 0..WAITING {
+            mailbox.put("x").unwrap();
+        }
+        assert_eq!(mailbox.put("x").unwrap_err().code(), "busy");
+    }
+}
