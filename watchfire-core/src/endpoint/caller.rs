@@ -1,4 +1,4 @@
-//! Calls through a spool, from the agent's side.
+//! Calls of an agent, from its side: by the socket, or else through the spool.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +12,7 @@ use super::call::{AgentAction, AgentCall};
 use super::client::send;
 use super::folder::{Folder, Read};
 use super::message::SpoolMessage;
+use super::socket;
 use crate::clock::{Clock as _, SystemClock};
 use crate::{Error, ErrorKind, Result};
 
@@ -56,10 +57,15 @@ impl Caller {
             AgentAction::Await { wait_ms, .. } | AgentAction::Listen { wait_ms } => *wait_ms,
             _ => 0,
         };
-        let call = AgentCall::new(new_id(), action);
+        let (call, limit) = (AgentCall::new(new_id(), action), GRACE + Duration::from_millis(waits));
+        // A question to the person is kept in the spool until the session ends.
+        let by_socket = !matches!(call.action, AgentAction::AskPerson { .. });
+        if by_socket && let Some(reply) = socket::call(&self.folder, &call, limit) {
+            return result(reply);
+        }
         let name = call.file_name("reply");
         self.tell(&SpoolMessage::Call(call))?;
-        let reply = self.wait_for(GRACE + Duration::from_millis(waits), || self.read(&name))?;
+        let reply = self.wait_for(limit, || self.read(&name))?;
         match reply {
             Some(reply) => result(reply),
             None => Err(Error::new(ErrorKind::Timeout, "no reply from the session")),

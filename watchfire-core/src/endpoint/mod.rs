@@ -9,7 +9,8 @@
 //! at all.
 //!
 //! A call asks the session for something ([`AgentAction`]) and has an id of its own. Its reply appears as `reply-ID.json`, with
-//! `ok: true` and what was asked for, or with `ok: false` and an error. A call outlives the program that took it.
+//! `ok: true` and what was asked for, or with `ok: false` and an error. A call outlives the program that took it. Where the
+//! sandbox lets its agent have sockets, most calls take a faster way, by `agent.sock` beside the two.
 //!
 //! Everything in the spool is the **agent's claim**. The folder identifies the session, never a field of a message. The
 //! agent can put anything into the folder: links are not followed, pipes and devices are not waited for, and a flood is
@@ -24,6 +25,7 @@ mod folder;
 mod mcp;
 mod message;
 mod signal;
+mod socket;
 mod spool;
 
 pub use answer::Answer;
@@ -36,4 +38,6 @@ pub use message::SpoolMessage;
 pub use signal::Signal;
 #[cfg(any(test, feature = "orchestrator"))]
 pub(crate) use signal::{SignalRead, read_signal};
+#[cfg(feature = "orchestrator")]
+pub(crate) use socket::{CallSocket, LONGEST_CALL};
 pub use spool::{Intake, RefusedFile, Spool, SpoolLimits};

@@ -26,9 +26,9 @@ use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::deadline::Deadline;
 use super::talk::deliver::{Typist, interrupted};
-use super::talk::desk::Desk;
+use super::talk::desk::{Calls, Desk};
 use super::talk::last_call::Uncommitted;
-use super::talk::{opening, spool};
+use super::talk::{opening, socket, spool};
 use super::watch::complaints;
 use super::watch::pump::{self, Sinks};
 use super::watch::refused::{self, RefusalReporter};
@@ -250,9 +250,16 @@ impl Session {
                 }
             }
         });
+        let calls = Arc::new(Calls::new(parts.desk));
+        let answering = tokio::spawn(socket::run(
+            Arc::clone(&shared),
+            Arc::clone(&calls),
+            parts.files.clone(),
+            shared.over.subscribe(),
+        ));
         let listening = tokio::spawn(spool::run(
             Arc::clone(&shared),
-            parts.desk,
+            calls,
             Arc::clone(&parts.backend),
             parts.files.clone(),
             Arc::clone(&parts.clock),
@@ -293,6 +300,7 @@ impl Session {
             typing.abort();
             complaining.abort();
             hushed.abort();
+            answering.abort();
             // Signals the remaining readers to look once more: hooks and transcripts are files, complete only
             // now.
             control.shared.over.send_replace(true);

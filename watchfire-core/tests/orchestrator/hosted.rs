@@ -141,9 +141,21 @@ fn agent(temp: &Path) -> i32 {
 
 /// An agent listens; the program that took its call is killed; the next one takes the call up.
 async fn called() {
+    called_by(
+        "rm -f $WATCHFIRE_SESSION_DIR/agent.sock",
+        "ls $WATCHFIRE_SESSION_DIR/asked/call-* > /dev/null 2>&1",
+    )
+    .await;
+    let socket = "$WATCHFIRE_SESSION_DIR/agent.sock";
+    let connected = "ls -l /proc/$listener/fd 2> /dev/null | grep -q socket:";
+    called_by(&format!("until [ -S {socket} ]; do sleep 0.01; done"), connected).await;
+}
+
+/// By the socket or by the spool: what happens `before` the call, and the condition that it is under way.
+async fn called_by(before: &str, is_under_way: &str) {
     let (killable, task) = Killable::working(&script(&format!(
-        "(watchfire-agent listen --timeout 60s > heard; touch heard.done) & \
-         until ls $WATCHFIRE_SESSION_DIR/asked/call-* > /dev/null 2>&1; do sleep 0.01; done; touch listens; until_there heard.done; \
+        "{before}; watchfire-agent listen --timeout 60s > heard & listener=$!; \
+         until {is_under_way}; do sleep 0.01; done; touch listens; wait $listener; \
          watchfire-agent answer \"$(sed 's/.*\"conversationId\":\"\\([^\"]*\\).*/\\1/' heard)\" fine > answered; {DONE}; sleep 1000"
     )))
     .await;

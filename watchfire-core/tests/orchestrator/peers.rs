@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("what_agents_may_is_checked", what_agents_may_is_checked),
         trial("the_person_asks_and_is_asked", the_person_asks_and_is_asked),
         trial("a_question_whose_asker_went_is_withdrawn", one_whose_asker_went_is_withdrawn),
+        trial("a_call_goes_by_the_socket_or_else_by_the_spool", a_call_goes_either_way),
         trial("an_answer_may_be_a_refusal", an_answer_may_be_a_refusal),
         trial("a_long_text_goes_by_file", a_long_text_goes_by_file),
         trial("an_agent_ends_its_task_by_a_call", an_agent_ends_its_task_by_a_call),
@@ -334,6 +335,23 @@ async fn one_whose_asker_went_is_withdrawn() {
     let late = world.project.answer_inquiry(&asked.id, "half way").await;
     assert_eq!(late.unwrap_err().code(), "target_off");
     world.orchestrator.shutdown().await;
+}
+
+async fn a_call_goes_either_way() {
+    let world = world("").await;
+    let wait = until("[ -S \"$WATCHFIRE_SESSION_DIR/agent.sock\" ]");
+    let script = format!(
+        "{wait}rmdir \"$WATCHFIRE_OUTBOX\"; touch \"$WATCHFIRE_OUTBOX\"\n\
+         watchfire-agent list > by_socket 2>&1; echo $? >> codes\n\
+         rm \"$WATCHFIRE_OUTBOX\"; mkdir -p \"$WATCHFIRE_OUTBOX\"\n\
+         rm \"$WATCHFIRE_SESSION_DIR/agent.sock\"; watchfire-agent list > by_spool 2>&1; echo $? >> codes\n\
+         watchfire-agent finish"
+    );
+    let task = world.task("calls", &script).await;
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    assert!(within(run.wait()).await.unwrap().is_good());
+    assert_eq!(out(&world, task, "codes"), "0\n0\n", "{}", out(&world, task, "by_socket"));
+    assert_eq!(out(&world, task, "by_socket"), out(&world, task, "by_spool"));
 }
 
 async fn an_answer_may_be_a_refusal() {

@@ -38,25 +38,29 @@ impl Calls {
         Self { desk, under_way: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    pub(in crate::session) fn take(&self, shared: &Arc<Shared>, spool: &Arc<Spool>, call: AgentCall) {
-        let permit = Arc::clone(&self.under_way).try_acquire_owned();
-        let (session, spool, desk) = (Session(Arc::clone(shared)), Arc::clone(spool), self.desk.clone());
+    /// Carries out a call, and returns the envelope of its reply. Returns `None` if the session ended while the call waited.
+    pub(in crate::session) async fn answer(&self, session: &Session, call: &AgentCall) -> Option<Value> {
+        let result = match (Arc::clone(&self.under_way).try_acquire_owned(), &self.desk) {
+            (Err(_), _) => {
+                let error = Error::new(ErrorKind::Busy, "too many calls are under way");
+                Err(error.with("limit", AT_ONCE))
+            }
+            (Ok(_), None) => Err(Error::new(ErrorKind::NotSupported, "nobody takes calls of this session")),
+            (Ok(_permit), Some(desk)) => desk.call(session, call).await,
+        };
+        result.transpose().map(|result| envelope(&result))
+    }
+
+    /// Carries out a call that came by the spool.
+    pub(in crate::session) fn take(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        spool: &Arc<Spool>,
+        call: AgentCall,
+    ) {
+        let (session, spool, calls) = (Session(Arc::clone(shared)), Arc::clone(spool), Arc::clone(self));
         tokio::spawn(async move {
-            let result = match (&permit, desk) {
-                (Err(_), _) => {
-                    let error = Error::new(ErrorKind::Busy, "too many calls are under way");
-                    Err(error.with("limit", AT_ONCE))
-                }
-                (Ok(_), None) => {
-                    Err(Error::new(ErrorKind::NotSupported, "nobody takes calls of this session"))
-                }
-                (Ok(_), Some(desk)) => desk.call(&session, &call).await,
-            };
-            let reply = match result {
-                Ok(None) => return,
-                Ok(Some(value)) => envelope(&Ok(value)),
-                Err(error) => envelope(&Err(error)),
-            };
+            let Some(reply) = calls.answer(&session, &call).await else { return };
             let put = tokio::task::spawn_blocking(move || spool.reply(&call, &reply)).await;
             if let Ok(Err(error)) = put
                 && !session.has_ended()

@@ -9,6 +9,7 @@ pub(in crate::session) mod last_call;
 pub(in crate::session) mod nudge;
 pub(in crate::session) mod opening;
 mod signals;
+pub(in crate::session) mod socket;
 pub(in crate::session) mod spool;
 
 pub(crate) use budget::Meter;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::control::is_settled;
-use super::desk::{Calls, Desk};
+use super::desk::Calls;
 use super::signals::SignalWatch;
 use crate::backend::{Backend, Fact, Observation, Source};
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ const POLL: std::time::Duration = std::time::Duration::from_secs(5);
 /// Takes messages until the session is `over`, and once more after that.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
-    desk: Option<Arc<dyn Desk>>,
+    calls: Arc<Calls>,
     backend: Arc<dyn Backend>,
     folder: PathBuf,
     clock: Arc<dyn Clock>,
@@ -37,7 +37,7 @@ pub(in crate::session) async fn run(
         Ok(Err(error)) => return shared.remark(format!("no messages from the agent: {}", error.report())),
         Err(_) => return,
     };
-    let (asked, calls) = (Arc::clone(&spool), Calls::new(desk));
+    let asked = Arc::clone(&spool);
     match tokio::task::spawn_blocking(move || asked.asked()).await {
         Ok(Ok(asked)) => {
             for message in asked {
@@ -73,7 +73,7 @@ pub(in crate::session) async fn run(
 
 /// Takes the available messages and returns true if none is left. Returns early for an agent that sends without end,
 /// so that it cannot keep this task busy.
-async fn take_all(shared: &Arc<Shared>, at: (&Arc<Spool>, &Calls), backend: &dyn Backend) -> bool {
+async fn take_all(shared: &Arc<Shared>, at: (&Arc<Spool>, &Arc<Calls>), backend: &dyn Backend) -> bool {
     for _ in 0..16 {
         let intake = match take(at.0).await {
             Ok(intake) => intake,
@@ -105,7 +105,7 @@ async fn take(spool: &Arc<Spool>) -> Result<Intake> {
 async fn record(
     shared: &Arc<Shared>,
     backend: &dyn Backend,
-    (spool, calls): (&Arc<Spool>, &Calls),
+    (spool, calls): (&Arc<Spool>, &Arc<Calls>),
     message: SpoolMessage,
 ) {
     match message {
