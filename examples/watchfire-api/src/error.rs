@@ -37,7 +37,7 @@ fn code(kind: ErrorKind) -> Code {
         ErrorKind::CursorExpired => Code::OutOfRange,
         ErrorKind::GapDetected => Code::DataLoss,
         ErrorKind::NotSupported => Code::Unimplemented,
-        ErrorKind::PermissionDenied => Code::PermissionDenied,
+        ErrorKind::PermissionDenied | ErrorKind::Unauthorized => Code::PermissionDenied,
         ErrorKind::Cancelled => Code::Cancelled,
         ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Locked | ErrorKind::ClaimLost => Code::Aborted,
         ErrorKind::Internal | ErrorKind::Io => Code::Internal,

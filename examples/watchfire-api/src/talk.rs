@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status};
 use watchfire_core::inquiry::{Inquiry, InquiryState, Party};
-use watchfire_core::model::{ProjectId, TaskNumber};
+use watchfire_core::model::{ProjectId, TaskNumber, Timestamp};
 use watchfire_core::observe::Target;
 use watchfire_core::orchestrator::ProjectHandle;
 use watchfire_core::schedule::{Life, LifeState};
@@ -17,6 +17,9 @@ use crate::server::here;
 use crate::talk_proto as proto;
 use crate::talk_proto::talk_service_server::TalkService;
 
+/// Pause between two looks for projects that were opened.
+const AGAIN: Duration = Duration::from_secs(1);
+
 impl Server {
     async fn ask_one(&self, request: proto::AskRequest) -> Result<proto::AskResponse> {
         let here = here(&request.project_id)?;
@@ -25,8 +28,10 @@ impl Server {
         let project = self.project(&session.project)?;
         let ended = project.ask(&session.session, request.text, within).await?;
         let failed = |kind, message: &'static str| Err(Error::new(kind, message).with("id", &ended.id));
-        let (answer, by_person) = match &ended.state {
-            InquiryState::Answered { text, by_person, .. } => (text.clone(), *by_person),
+        let (answer, by_person, status) = match &ended.state {
+            InquiryState::Answered { text, by_person, status } => {
+                (text.clone(), *by_person, status.as_str().to_owned())
+            }
             InquiryState::TargetOff => {
                 return failed(ErrorKind::TargetOff, "the agent has ended, and did not answer");
             }
@@ -34,7 +39,7 @@ impl Server {
         };
         let (session_id, alias, task_number) = named(&ended.to);
         let conversation_id = ended.id.clone();
-        Ok(proto::AskResponse { conversation_id, session_id, alias, task_number, answer, by_person })
+        Ok(proto::AskResponse { conversation_id, session_id, alias, task_number, answer, by_person, status })
     }
 
     async fn answer_one(&self, request: proto::AnswerRequest) -> Result<proto::AnswerResponse> {
@@ -63,9 +68,10 @@ impl Server {
     }
 
     async fn listen_for(&self, request: proto::ListenRequest) -> Result<proto::ListenResponse> {
-        let projects = self.projects(&request.project_id)?;
         let waiting = async {
             loop {
+                // Each time: projects are opened and closed meanwhile.
+                let projects = self.projects(&request.project_id)?;
                 // Subscribed before it is looked at, so that what comes in between is seen.
                 let mut changed = JoinSet::new();
                 for project in &projects {
@@ -74,22 +80,20 @@ impl Server {
                     let mut inquiries = project.inquiry_changes();
                     changed.spawn(async move { inquiries.changed().await.is_ok() });
                 }
-                for project in &projects {
-                    if let Some(pending) = oldest(project, request.peers).await? {
-                        return Ok(Some(pending));
-                    }
+                if let Some(pending) = oldest(&projects, request.peers).await? {
+                    return Ok::<_, Error>(Some(pending));
                 }
-                // Nothing more comes from a project that was closed.
-                if !matches!(changed.join_next().await, Some(Ok(true))) {
-                    return Ok::<_, Error>(None);
+                tokio::select! {
+                    // One that was closed says so once, and is not there in the next round.
+                    Some(_) = changed.join_next() => {}
+                    // One that was opened says nothing.
+                    () = tokio::time::sleep(AGAIN) => {}
                 }
             }
         };
         // Looked at once, however short the time is.
-        for project in &projects {
-            if let Some(pending) = oldest(project, request.peers).await? {
-                return Ok(proto::ListenResponse { pending: Some(pending) });
-            }
+        if let Some(pending) = oldest(&self.projects(&request.project_id)?, request.peers).await? {
+            return Ok(proto::ListenResponse { pending: Some(pending) });
         }
         let pending = match request.timeout_ms {
             None => waiting.await?,
@@ -126,27 +130,35 @@ fn chosen(life: &Life, id: &str) -> Result<String> {
     }
 }
 
-/// Returns the oldest question in a project that waits for the person, or else with `peers` the oldest between agents.
-async fn oldest(project: &ProjectHandle, peers: bool) -> Result<Option<proto::Pending>> {
-    let lives = project.subscribe(None).await?.snapshot.lives;
-    for life in lives {
-        let LifeState::Asking { questions } = &life.state else { continue };
-        let Some(question) = questions.first() else { continue };
-        let session = life.session.as_ref();
-        return Ok(Some(proto::Pending {
-            conversation_id: question.id.clone(),
-            project_id: project.id().to_string(),
-            session_id: session.map(|it| it.id.to_string()).unwrap_or_default(),
-            alias: session.map(|it| it.alias.to_string()).unwrap_or_default(),
-            task_number: life.subject.task().map_or(0, |task| task.value()),
-            question: question.question.clone(),
-            asked: String::new(),
-        }));
+/// Returns the oldest question that waits for the person or, with `peers`, between agents.
+async fn oldest(projects: &[ProjectHandle], peers: bool) -> Result<Option<proto::Pending>> {
+    let mut all = Vec::new();
+    for project in projects {
+        // A project may be closed while it is looked at.
+        let Ok(subscribed) = project.subscribe(None).await else { continue };
+        all.extend(subscribed.snapshot.lives.iter().filter_map(|life| asked(project.id(), life)));
+        if peers {
+            let inquiries = project.inquiries().await?.into_iter();
+            all.extend(inquiries.map(|it| (it.asked_at.clone(), between(project.id(), it))));
+        }
     }
-    if !peers {
-        return Ok(None);
-    }
-    Ok(project.inquiries().await?.into_iter().next().map(|inquiry| between(project.id(), inquiry)))
+    Ok(all.into_iter().min_by(|(first, _), (second, _)| first.cmp(second)).map(|(_, pending)| pending))
+}
+
+/// Returns the first question of a life to the person, and the time since which it waits.
+fn asked(project: &ProjectId, life: &Life) -> Option<(Timestamp, proto::Pending)> {
+    let LifeState::Asking { questions } = &life.state else { return None };
+    let (question, session) = (questions.first()?, life.session.as_ref());
+    let pending = proto::Pending {
+        conversation_id: question.id.clone(),
+        project_id: project.to_string(),
+        session_id: session.map(|it| it.id.to_string()).unwrap_or_default(),
+        alias: session.map(|it| it.alias.to_string()).unwrap_or_default(),
+        task_number: life.subject.task().map_or(0, |task| task.value()),
+        question: question.question.clone(),
+        asked: String::new(),
+    };
+    Some((life.since.clone(), pending))
 }
 
 fn between(project: &ProjectId, inquiry: Inquiry) -> proto::Pending {

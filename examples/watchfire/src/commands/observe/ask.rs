@@ -32,11 +32,13 @@ pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<Exit> {
     let answered = connect(context).await?.ask(&args.target, &question, Some(timeout)).await?;
     let value = json!({
         "ok": true, "conversationId": answered.conversation_id, "session": answered.session_id,
-        "alias": answered.alias, "answer": answered.answer,
+        "alias": answered.alias, "answer": answered.answer, "status": answered.status,
     });
     context.out.report(value, |_| {
         let who = name(&answered.alias, answered.task_number);
-        format!("{who}: {}\n", text::lines(answered.answer.trim_end()))
+        let refused = matches!(answered.status.as_str(), "blocked" | "failed");
+        let status = if refused { format!(" ({})", answered.status) } else { String::new() };
+        format!("{who}{status}: {}\n", text::lines(answered.answer.trim_end()))
     });
     Ok(Exit::Good)
 }
