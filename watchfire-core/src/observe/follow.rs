@@ -17,9 +17,9 @@ use super::slots::SlotGuard;
 use super::wire::EventView;
 use crate::Result;
 
-/// Maximum number of records taken under one lock. Bounds the memory of a slow reader: it holds pointers to at most
-/// this many records that the log may have evicted.
-const BATCH: usize = 64;
+/// Maximum number of records taken under one lock, and of their bytes. Bounds the memory of a slow reader: it holds
+/// pointers to at most this many records that the log may have evicted.
+const BATCH: (usize, usize) = (64, 64 * 1024);
 
 /// Options of a follow stream.
 #[derive(Clone, Debug)]
@@ -69,10 +69,12 @@ impl FollowOptions {
 pub enum FollowItem {
     /// A record was written.
     Record(Arc<Record>),
-    /// The reader was too slow, and records were evicted before it read them. Records of other kinds from the same
-    /// range still follow. A client that displays state should take a fresh snapshot now.
+    /// The reader was too slow, and records were evicted before it read them: all records of `kinds` after `from` up to
+    /// `to`. Records of other kinds from the same range still follow. A client that displays state should take a fresh
+    /// snapshot now.
     Gap {
-        /// Position after which records are missing.
+        /// Position after which records are missing, and up to which the reader has everything else. A reader that goes
+        /// away goes on from here: it is told of the gap again, and then gets what follows.
         from: Cursor,
         /// Position up to which records are missing.
         to: Cursor,
@@ -88,17 +90,18 @@ pub enum FollowItem {
 
 impl FollowItem {
     /// Returns the form for the wire. A gap and a heartbeat become events of the kinds `gap_detected` and `heartbeat`,
-    /// stamped with `time`.
+    /// stamped with `time`. A reader that goes on from the cursor of any event misses nothing.
     #[must_use]
     pub fn view(&self, time: &crate::model::Timestamp) -> EventView {
         let time = time.to_millis_string();
         match self {
             Self::Record(record) => EventView::from(&**record),
             Self::Gap { from, to, kinds } => EventView::new(
-                to.clone(),
+                // Not `to`: records of other kinds before it have not been read.
+                from.clone(),
                 time,
                 "gap_detected",
-                serde_json::json!({ "from": from, "kinds": kinds }),
+                serde_json::json!({ "from": from, "to": to, "kinds": kinds }),
             ),
             Self::Heartbeat { cursor } => {
                 EventView::new(cursor.clone(), time, "heartbeat", serde_json::Value::Null)
@@ -168,32 +171,28 @@ impl Stream for Follow {
         }
         let mut ring = this.log.ring();
         // Losses first: a gap must reach the reader before the records that follow it.
-        let mut gap: Option<(u64, Vec<RecordKind>)> = None;
         for kind in &this.kinds {
-            // Each kind is evicted on its own, so each has its own loss.
+            // Each kind is evicted on its own, so each has its own loss and its own gap.
             let lost = ring.lane(*kind).map_or(0, super::lane::Lane::lost_until);
             let known = this.reported.entry(*kind).or_insert(0);
             if lost > this.seen.max(*known) {
                 *known = lost;
-                let (to, kinds) = gap.get_or_insert_with(Default::default);
-                *to = lost.max(*to);
-                kinds.push(*kind);
+                // `seen` stays where it is: other kinds still have records in this range. `reported` keeps the gap
+                // from being repeated.
+                let (from, to) = (ring.cursor(this.seen), ring.cursor(lost));
+                let kinds = vec![*kind];
+                drop(ring);
+                this.silence = None;
+                return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
             }
         }
-        if let Some((to, kinds)) = gap {
-            // `seen` stays where it is: other kinds still have records in this range. `reported` keeps the
-            // gap from being repeated.
-            let (from, to) = (ring.cursor(this.seen), ring.cursor(to));
-            drop(ring);
-            this.silence = None;
-            return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
-        }
         // Pointers only; nothing is copied under the lock.
-        this.ready = ring.after(this.seen, &this.kinds, BATCH).into();
-        // A batch that is not full reached the end. Skipping to it passes over records of kinds that are not followed,
-        // whose eviction would otherwise look like a gap.
+        let (ready, is_all) = ring.batch(this.seen, &this.kinds, BATCH.0, BATCH.1);
+        this.ready = ready;
+        // A last batch reached the end. Skipping to it passes over records of kinds that are not followed, whose
+        // eviction would otherwise look like a gap.
         this.seen = match this.ready.back() {
-            Some(last) if this.ready.len() == BATCH => last.cursor.sequence(),
+            Some(last) if !is_all => last.cursor.sequence(),
             _ => ring.latest(),
         };
         if let Some(record) = this.ready.pop_front() {

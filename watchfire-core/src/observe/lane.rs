@@ -79,6 +79,12 @@ impl Lane {
         self.records.range(start..).map(|(record, _)| record)
     }
 
+    /// Yields the records after `sequence` with the bytes of each, oldest first.
+    pub(super) fn sized_after(&self, sequence: u64) -> impl Iterator<Item = (&Arc<Record>, usize)> {
+        let start = self.records.partition_point(|(record, _)| record.cursor.sequence() <= sequence);
+        self.records.range(start..).map(|(record, size)| (record, size + OVERHEAD))
+    }
+
     /// Returns the maximum payload of one record: an eighth of the lane, so that no record evicts all others.
     pub(super) fn payload_limit(&self) -> usize {
         (self.limits.bytes / 8).saturating_sub(OVERHEAD).max(64)

@@ -1,6 +1,6 @@
 //! The state of a log under its lock: all lanes under one sequence, and the tasks that wait for more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -107,6 +107,31 @@ impl Ring {
         records.sort_unstable_by_key(|record| record.cursor.sequence());
         records.truncate(limit);
         records
+    }
+
+    /// Returns the next records of `kinds` after `sequence`, in order, and true if they are all. At least one, and otherwise
+    /// at most `limit` records of at most `bytes` bytes.
+    pub(super) fn batch(
+        &self,
+        sequence: u64,
+        kinds: &[RecordKind],
+        limit: usize,
+        bytes: usize,
+    ) -> (VecDeque<Arc<Record>>, bool) {
+        let lanes = kinds.iter().filter_map(|kind| self.lane(*kind));
+        // One more than the batch has room for shows whether there are more.
+        let mut found: Vec<_> =
+            lanes.flat_map(|lane| lane.sized_after(sequence).take(limit.saturating_add(1))).collect();
+        found.sort_unstable_by_key(|(record, _)| record.cursor.sequence());
+        let mut left = bytes;
+        let fits = |(at, (_, size)): &(usize, &(&Arc<Record>, usize))| {
+            let fits = *at == 0 || (*at < limit && *size <= left);
+            left = left.saturating_sub(*size);
+            fits
+        };
+        let count = found.iter().enumerate().take_while(fits).count();
+        let is_all = count == found.len();
+        (found.into_iter().take(count).map(|(record, _)| Arc::clone(record)).collect(), is_all)
     }
 
     /// Returns the retained records of output that have bytes from `offset` on, oldest first, and the offset at which
