@@ -3,9 +3,11 @@
 use prost_types::value::Kind;
 use prost_types::{Struct, Value as ProtoValue};
 use serde_json::{Map, Value, json};
+use watchfire_core::model::Timestamp;
 use watchfire_core::observe::{
     AgentView, Candidate, DeliveryDetail, DeliveryView, EventView, OutputView, TranscriptView, WatchResponse,
 };
+use watchfire_core::orchestrator::Followed;
 use watchfire_core::session::Session;
 
 use crate::proto;
@@ -109,6 +111,34 @@ pub(crate) fn event(view: EventView) -> proto::Event {
     proto::Event { cursor: cursor.to_string(), time, kind, source, fields: Some(to_struct(fields)) }
 }
 
+/// Returns an item of a stream of the project with this id.
+pub(crate) fn followed(project: &str, followed: Followed, now: &Timestamp) -> proto::FollowResponse {
+    let about = |session: &Candidate, event| proto::FollowResponse {
+        session_id: session.session.to_string(),
+        alias: session.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
+        project_id: session.project.to_string(),
+        task_number: session.task.map_or(0, |task| task.value()),
+        event: Some(event),
+    };
+    let notice = |kind: &str, cursor: String, fields| {
+        let (kind, time, fields) = (kind.to_owned(), now.to_string(), Some(to_struct(fields)));
+        proto::Event { cursor, time, kind, source: String::new(), fields }
+    };
+    match followed {
+        Followed::Session { session, item, .. } => about(&session, event(item.view(now))),
+        Followed::Refused { session, from, error, .. } => {
+            let fields = Map::from_iter([("message".to_owned(), error.message().into())]);
+            about(&session, notice(error.code(), from.to_string(), fields))
+        }
+        // Of the project: none of its sessions is followed.
+        _ => proto::FollowResponse {
+            project_id: project.to_owned(),
+            event: Some(notice("heartbeat", String::new(), Map::new())),
+            ..proto::FollowResponse::default()
+        },
+    }
+}
+
 pub(crate) fn delivery(detail: DeliveryDetail) -> proto::DeliveryDetail {
     let DeliveryDetail { uuid, name, provider, runtime_state, delivery_state, error, .. } = detail;
     proto::DeliveryDetail {
@@ -187,7 +217,10 @@ fn text_json(output: &proto::Output) -> Value {
 #[must_use]
 pub fn event_json(event: &proto::Event) -> Value {
     let mut all = Map::new();
-    all.insert("cursor".to_owned(), event.cursor.clone().into());
+    // A notice about the whole stream has none.
+    if !event.cursor.is_empty() {
+        all.insert("cursor".to_owned(), event.cursor.clone().into());
+    }
     all.insert("time".to_owned(), event.time.clone().into());
     all.insert("kind".to_owned(), event.kind.clone().into());
     if !event.source.is_empty() {
