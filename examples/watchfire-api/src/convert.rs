@@ -106,9 +106,9 @@ fn text(view: OutputView) -> proto::Output {
 }
 
 pub(crate) fn event(view: EventView) -> proto::Event {
-    let EventView { cursor, time, kind, source, fields, .. } = view;
+    let EventView { cursor, time, kind, source, replayed, fields, .. } = view;
     let source = source.as_ref().map(word).unwrap_or_default();
-    proto::Event { cursor: cursor.to_string(), time, kind, source, fields: Some(to_struct(fields)) }
+    proto::Event { cursor: cursor.to_string(), time, kind, source, fields: Some(to_struct(fields)), replayed }
 }
 
 /// Returns an item of a stream of the project with this id.
@@ -122,7 +122,7 @@ pub(crate) fn followed(project: &str, followed: Followed, now: &Timestamp) -> pr
     };
     let notice = |kind: &str, cursor: String, fields| {
         let (kind, time, fields) = (kind.to_owned(), now.to_string(), Some(to_struct(fields)));
-        proto::Event { cursor, time, kind, source: String::new(), fields }
+        proto::Event { cursor, time, kind, fields, ..proto::Event::default() }
     };
     match followed {
         Followed::Session { session, item, .. } => about(&session, event(item.view(now))),
@@ -226,6 +226,9 @@ pub fn event_json(event: &proto::Event) -> Value {
     if !event.source.is_empty() {
         all.insert("source".to_owned(), event.source.clone().into());
     }
+    if event.replayed {
+        all.insert("replayed".to_owned(), true.into());
+    }
     let fields = event.fields.iter().flat_map(|fields| &fields.fields);
     all.extend(fields.map(|(name, value)| (name.clone(), from_value(value))));
     Value::Object(all)
@@ -300,7 +303,7 @@ mod tests {
             "cursor": cursor(42), "matched": cursor(41),
             "events": [
                 { "cursor": cursor(41), "time": "2026-05-07T10:14:31.870Z", "kind": "status", "source": "hook",
-                  "status": "processing" },
+                  "replayed": true, "status": "processing" },
                 { "cursor": cursor(42), "time": "2026-05-07T10:14:31.870Z", "kind": "lifecycle", "source": "process",
                   "name": "x", "payload": { "a": [1, -2.5, "t", null, true], "b": {} } }
             ],

@@ -72,6 +72,16 @@ impl Lane {
         }
     }
 
+    /// Notes that the record with this number, which would be the newest, is missing.
+    pub(super) fn lose(&mut self, sequence: u64) {
+        // What is lost is always the oldest, so that one number says how much.
+        while !self.records.is_empty() {
+            self.evict();
+        }
+        self.lost_until = sequence;
+        self.loss.records += 1;
+    }
+
     /// Yields the records after `sequence`, oldest first.
     pub(super) fn after(&self, sequence: u64) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
         // Sequence numbers ascend within a lane, but not without holes.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use watchfire_core::ErrorKind;
 
 use watchfire_core::observe::{
-    Body, Candidate, Cursor, DeliveryState, FollowItem, FollowOptions, Include, RuntimeState, Target,
-    WatchRequest,
+    Body, Candidate, Cursor, DeliveryState, EventView, FollowItem, FollowOptions, Include, RuntimeState,
+    Target, WatchRequest,
 };
 use watchfire_core::orchestrator::{FollowSessions, Followed, RunRequest};
 use watchfire_core::store::TaskPatch;
@@ -26,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_stream_that_was_away_misses_nothing", was_away),
         trial("a_session_without_a_place_is_told_and_joined_once_there_is_one", refused),
         trial("a_stream_of_no_session_has_heartbeats", heartbeat),
-        trial("a_session_of_before_is_read_from_its_files", read_back),
+        trial("a_cursor_of_before_goes_on_in_what_is_read_back", read_back),
         trial("an_alias_stays_over_the_attempts_of_a_task", same_alias),
         trial("watchers_are_limited_by_session_and_by_orchestrator", limited),
         trial("a_text_has_a_runtime_state_and_a_delivery_state", delivered),
@@ -233,22 +233,43 @@ async fn read_back() {
     std::fs::write(world.temp.path().join("go"), "").unwrap();
     let session = world.session().await;
     within(session.ended()).await;
-    let live = session.log().snapshot(&WatchRequest::default()).unwrap();
+    let request = WatchRequest::default().with_include([Include::Output, Include::Events]);
+    let live = session.log().snapshot(&request).unwrap();
     world.orchestrator.shutdown().await;
 
     // What holds the session is gone with its orchestrator.
     let world = World::in_folder(world.temp).await;
     assert!(world.project.session(&session.info().id).is_none());
     let log = world.project.log_of(&session.info().id).await.unwrap();
-    let request = WatchRequest::default().with_include([Include::Output, Include::Events]);
     let read = log.snapshot(&request).unwrap();
     assert_eq!(read.output.unwrap().text, live.output.unwrap().text);
-    assert_eq!((read.agent.name, read.agent.uuid), (live.agent.name, live.agent.uuid));
-    let last = read.events.last().unwrap();
-    assert_eq!((last.kind.as_str(), &last.fields["status"]), ("status", &serde_json::json!("off")));
-    assert_eq!(read.events[0].fields["name"], "replayed");
-    // A cursor of the session's own time is not taken for one of these.
-    is_kind(log.snapshot(&request.with_since(live.cursor)), ErrorKind::InvalidCursor);
+    assert_eq!((&read.agent.name, &read.agent.uuid), (&live.agent.name, &live.agent.uuid));
+    assert!(read.events.iter().all(|event| event.replayed) && !read.events.is_empty());
+    let of_before = |events: &[EventView]| -> Vec<_> {
+        events
+            .iter()
+            .map(|it| (it.cursor.clone(), it.time.clone(), it.kind.clone(), it.fields.clone()))
+            .collect()
+    };
+    assert_eq!(of_before(&read.events), of_before(&live.events));
+    // A cursor of the session's own time goes on in what is read back.
+    let at = &live.events[1].cursor;
+    let rest = log.snapshot(&request.clone().with_since(at)).unwrap();
+    assert_eq!(of_before(&rest.events), of_before(&live.events[2..]));
+    let mut stream = world
+        .project
+        .follow(vec![Target::All], FollowOptions::default(), std::slice::from_ref(at))
+        .await
+        .unwrap();
+    let mut followed = Vec::new();
+    while !followed.last().is_some_and(|it| *it == live.events.last().unwrap().cursor) {
+        let (_, FollowItem::Record(record)) = next(&mut stream).await.unwrap() else { panic!("no record") };
+        assert!(record.replayed);
+        followed.push(record.cursor.clone());
+    }
+    assert!(live.events[2..].iter().all(|event| followed.contains(&event.cursor)), "{followed:?}");
+    let rest = log.snapshot(&request.with_since(live.cursor)).unwrap();
+    assert_eq!(rest.events, []);
     is_kind(
         within(log.watch(&WatchRequest::default().with_until("status:idle"))).await,
         ErrorKind::TargetOff,

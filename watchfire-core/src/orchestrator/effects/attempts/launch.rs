@@ -17,7 +17,7 @@ use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, LiveRecord, Preparation, Reached, SandboxRecord, SessionNote,
     SessionRequest, files, notes,
 };
-use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking};
+use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking, open_records};
 use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
@@ -214,6 +214,7 @@ pub(in crate::orchestrator::effects) async fn start(
         blocking("noting a session", move || note.write(&to)).await?;
         held.extend(shared.hosts_lock()?);
     }
+    let log = open_records(shared, &info, &log_name).await;
     let recording = log_name.with_extension(RECORDING);
     let request = HostRequest::new(session.clone(), confined, channel, recording);
     let request = request.with_held(held).with_limit(time_limit);
@@ -237,6 +238,7 @@ pub(in crate::orchestrator::effects) async fn start(
         size: options.size,
         log_name,
         log_file,
+        log,
         readiness: launch.readiness,
         prompt: typed,
         completion,
