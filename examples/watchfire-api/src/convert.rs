@@ -3,9 +3,11 @@
 use prost_types::value::Kind;
 use prost_types::{Struct, Value as ProtoValue};
 use serde_json::{Map, Value, json};
+use watchfire_core::model::Timestamp;
 use watchfire_core::observe::{
     AgentView, Candidate, DeliveryDetail, DeliveryView, EventView, OutputView, TranscriptView, WatchResponse,
 };
+use watchfire_core::orchestrator::Followed;
 use watchfire_core::session::Session;
 
 use crate::proto;
@@ -104,9 +106,37 @@ fn text(view: OutputView) -> proto::Output {
 }
 
 pub(crate) fn event(view: EventView) -> proto::Event {
-    let EventView { cursor, time, kind, source, fields, .. } = view;
+    let EventView { cursor, time, kind, source, replayed, fields, .. } = view;
     let source = source.as_ref().map(word).unwrap_or_default();
-    proto::Event { cursor: cursor.to_string(), time, kind, source, fields: Some(to_struct(fields)) }
+    proto::Event { cursor: cursor.to_string(), time, kind, source, fields: Some(to_struct(fields)), replayed }
+}
+
+/// Returns an item of a stream of the project with this id.
+pub(crate) fn followed(project: &str, followed: Followed, now: &Timestamp) -> proto::FollowResponse {
+    let about = |session: &Candidate, event| proto::FollowResponse {
+        session_id: session.session.to_string(),
+        alias: session.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
+        project_id: session.project.to_string(),
+        task_number: session.task.map_or(0, |task| task.value()),
+        event: Some(event),
+    };
+    let notice = |kind: &str, cursor: String, fields| {
+        let (kind, time, fields) = (kind.to_owned(), now.to_string(), Some(to_struct(fields)));
+        proto::Event { cursor, time, kind, fields, ..proto::Event::default() }
+    };
+    match followed {
+        Followed::Session { session, item, .. } => about(&session, event(item.view(now))),
+        Followed::Refused { session, from, error, .. } => {
+            let fields = Map::from_iter([("message".to_owned(), error.message().into())]);
+            about(&session, notice(error.code(), from.to_string(), fields))
+        }
+        // Of the project: none of its sessions is followed.
+        _ => proto::FollowResponse {
+            project_id: project.to_owned(),
+            event: Some(notice("heartbeat", String::new(), Map::new())),
+            ..proto::FollowResponse::default()
+        },
+    }
 }
 
 pub(crate) fn delivery(detail: DeliveryDetail) -> proto::DeliveryDetail {
@@ -187,11 +217,17 @@ fn text_json(output: &proto::Output) -> Value {
 #[must_use]
 pub fn event_json(event: &proto::Event) -> Value {
     let mut all = Map::new();
-    all.insert("cursor".to_owned(), event.cursor.clone().into());
+    // A notice about the whole stream has none.
+    if !event.cursor.is_empty() {
+        all.insert("cursor".to_owned(), event.cursor.clone().into());
+    }
     all.insert("time".to_owned(), event.time.clone().into());
     all.insert("kind".to_owned(), event.kind.clone().into());
     if !event.source.is_empty() {
         all.insert("source".to_owned(), event.source.clone().into());
+    }
+    if event.replayed {
+        all.insert("replayed".to_owned(), true.into());
     }
     let fields = event.fields.iter().flat_map(|fields| &fields.fields);
     all.extend(fields.map(|(name, value)| (name.clone(), from_value(value))));
@@ -267,7 +303,7 @@ mod tests {
             "cursor": cursor(42), "matched": cursor(41),
             "events": [
                 { "cursor": cursor(41), "time": "2026-05-07T10:14:31.870Z", "kind": "status", "source": "hook",
-                  "status": "processing" },
+                  "replayed": true, "status": "processing" },
                 { "cursor": cursor(42), "time": "2026-05-07T10:14:31.870Z", "kind": "lifecycle", "source": "process",
                   "name": "x", "payload": { "a": [1, -2.5, "t", null, true], "b": {} } }
             ],

@@ -241,15 +241,8 @@ impl Stream for Followers {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Pin::new(&mut self.0).poll_next(context).map(|item| {
-            let (_, followed) = item?;
-            let session = &followed.session;
-            Some(Ok(proto::FollowResponse {
-                session_id: session.session.to_string(),
-                alias: session.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
-                project_id: session.project.to_string(),
-                task_number: session.task.map_or(0, |task| task.value()),
-                event: Some(convert::event(followed.item.view(&SystemClock.now()))),
-            }))
+            let (project, followed) = item?;
+            Some(Ok(convert::followed(&project, followed, &SystemClock.now())))
         })
     }
 }

@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind};
 
 /// A position in the order of one log. Opaque: compare cursors for equality, or pass them back.
 ///
-/// A cursor belongs to one log and one run of the program. Every other log rejects it as `invalid_cursor`.
+/// A cursor belongs to one log. Every other log rejects it as `invalid_cursor`. It names the run of the program, because a program
+/// that is killed may have given numbers to records that are not on disk; a later run goes on after a cursor of an earlier one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cursor {
@@ -30,6 +31,10 @@ impl Cursor {
         &self.scope
     }
 
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -38,8 +43,8 @@ impl Cursor {
     pub(super) fn resolve(&self, scope: &str, epoch: u64, latest: u64) -> Result<u64, Error> {
         let reason = if *self.scope != *scope {
             "foreign"
-        // Sequence numbers start over with each run of the program. Without the epoch, an old cursor would
-        // point at other records.
+        // Numbers that a killed program gave to records that are not on disk are given again. Without the epoch, an
+        // old cursor would point at other records.
         } else if self.epoch != epoch {
             "other_epoch"
         } else if self.sequence > latest {
@@ -54,7 +59,7 @@ impl Cursor {
 fn invalid(text: &str, reason: &'static str) -> Error {
     let message = match reason {
         "foreign" => "the cursor belongs to another session",
-        "other_epoch" => "the cursor is from an earlier run of the program",
+        "other_epoch" => "the cursor is from a run of the program of which nothing is kept",
         "future" => "the cursor is ahead of the log",
         _ => "not a cursor, expected one from an earlier response",
     };

@@ -13,13 +13,14 @@ use futures_core::Stream;
 use super::cursor::Cursor;
 use super::log::Log;
 use super::record::{Record, RecordKind};
+use super::ring::Place;
 use super::slots::SlotGuard;
 use super::wire::EventView;
 use crate::Result;
 
-/// Maximum number of records taken under one lock. Bounds the memory of a slow reader: it holds pointers to at most
-/// this many records that the log may have evicted.
-const BATCH: usize = 64;
+/// Maximum number of records taken under one lock, and of their bytes. Bounds the memory of a slow reader: it holds
+/// pointers to at most this many records that the log may have evicted.
+const BATCH: (usize, usize) = (64, 64 * 1024);
 
 /// Options of a follow stream.
 #[derive(Clone, Debug)]
@@ -69,10 +70,13 @@ impl FollowOptions {
 pub enum FollowItem {
     /// A record was written.
     Record(Arc<Record>),
-    /// The reader was too slow, and records were evicted before it read them. Records of other kinds from the same
-    /// range still follow. A client that displays state should take a fresh snapshot now.
+    /// Records are lost to this reader: all of `kinds` after `from` up to `to`. It was too slow, and they were evicted before
+    /// it read them; or the program was killed at `from` and could not write down its last records, whose numbers the next
+    /// one has given again. Records of other kinds from the same range still follow. A client that displays state should
+    /// take a fresh snapshot now.
     Gap {
-        /// Position after which records are missing.
+        /// Position after which records are missing, and up to which the reader has everything else. A reader that goes
+        /// away goes on from here: it is told of the gap again, and then gets what follows.
         from: Cursor,
         /// Position up to which records are missing.
         to: Cursor,
@@ -88,17 +92,18 @@ pub enum FollowItem {
 
 impl FollowItem {
     /// Returns the form for the wire. A gap and a heartbeat become events of the kinds `gap_detected` and `heartbeat`,
-    /// stamped with `time`.
+    /// stamped with `time`. A reader that goes on from the cursor of any event misses nothing.
     #[must_use]
     pub fn view(&self, time: &crate::model::Timestamp) -> EventView {
         let time = time.to_millis_string();
         match self {
             Self::Record(record) => EventView::from(&**record),
             Self::Gap { from, to, kinds } => EventView::new(
-                to.clone(),
+                // Not `to`: records of other kinds before it have not been read.
+                from.clone(),
                 time,
                 "gap_detected",
-                serde_json::json!({ "from": from, "kinds": kinds }),
+                serde_json::json!({ "from": from, "to": to, "kinds": kinds }),
             ),
             Self::Heartbeat { cursor } => {
                 EventView::new(cursor.clone(), time, "heartbeat", serde_json::Value::Null)
@@ -115,7 +120,7 @@ pub struct Follow {
     log: Log,
     id: u64,
     kinds: Vec<RecordKind>,
-    seen: u64,
+    seen: Place,
     /// Sequence number up to which losses have been reported, for each kind.
     reported: BTreeMap<RecordKind, u64>,
     ready: VecDeque<Arc<Record>>,
@@ -137,7 +142,7 @@ impl Log {
         let mut ring = self.ring();
         let seen = match &options.since {
             Some(cursor) => ring.resolve(cursor)?,
-            None => ring.latest(),
+            None => ring.place(),
         };
         // Under the lock that gave the position, so that no record is written in between.
         let id = ring.waiter();
@@ -167,46 +172,61 @@ impl Stream for Follow {
             return Poll::Ready(Some(FollowItem::Record(record)));
         }
         let mut ring = this.log.ring();
-        // Losses first: a gap must reach the reader before the records that follow it.
-        let mut gap: Option<(u64, Vec<RecordKind>)> = None;
-        for kind in &this.kinds {
-            // Each kind is evicted on its own, so each has its own loss.
-            let lost = ring.lane(*kind).map_or(0, super::lane::Lane::lost_until);
-            let known = this.reported.entry(*kind).or_insert(0);
-            if lost > this.seen.max(*known) {
-                *known = lost;
-                let (to, kinds) = gap.get_or_insert_with(Default::default);
-                *to = lost.max(*to);
-                kinds.push(*kind);
+        loop {
+            let era = ring.era(this.seen.era).cloned();
+            let until = era.as_ref().map_or(u64::MAX, |era| era.last);
+            if let Some(era) = era.filter(|_| this.seen.sequence >= until) {
+                // What follows is of the next program. This one may have told its readers of more than is on disk.
+                let from = ring.cursor_at(this.seen);
+                this.seen = Place { era: this.seen.era + 1, sequence: until };
+                if !era.is_whole {
+                    let (to, kinds) = (ring.cursor_at(this.seen), this.kinds.clone());
+                    drop(ring);
+                    this.silence = None;
+                    return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
+                }
+                continue;
             }
-        }
-        if let Some((to, kinds)) = gap {
-            // `seen` stays where it is: other kinds still have records in this range. `reported` keeps the
-            // gap from being repeated.
-            let (from, to) = (ring.cursor(this.seen), ring.cursor(to));
-            drop(ring);
-            this.silence = None;
-            return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
-        }
-        // Pointers only; nothing is copied under the lock.
-        this.ready = ring.after(this.seen, &this.kinds, BATCH).into();
-        // A batch that is not full reached the end. Skipping to it passes over records of kinds that are not followed,
-        // whose eviction would otherwise look like a gap.
-        this.seen = match this.ready.back() {
-            Some(last) if this.ready.len() == BATCH => last.cursor.sequence(),
-            _ => ring.latest(),
-        };
-        if let Some(record) = this.ready.pop_front() {
-            drop(ring);
-            this.silence = None;
-            return Poll::Ready(Some(FollowItem::Record(record)));
+            // Losses first: a gap must reach the reader before the records that follow it.
+            for kind in &this.kinds {
+                // Each kind is evicted on its own, so each has its own loss and its own gap.
+                let lost = ring.lane(*kind).map_or(0, super::lane::Lane::lost_until);
+                let known = this.reported.entry(*kind).or_insert(0);
+                if lost > this.seen.sequence.max(*known) {
+                    *known = lost;
+                    // `seen` stays where it is: other kinds still have records in this range. `reported` keeps the gap
+                    // from being repeated.
+                    let (from, to) = (ring.cursor_at(this.seen), ring.cursor(lost));
+                    let kinds = vec![*kind];
+                    drop(ring);
+                    this.silence = None;
+                    return Poll::Ready(Some(FollowItem::Gap { from, to, kinds }));
+                }
+            }
+            // Pointers only; nothing is copied under the lock.
+            let (ready, is_all) = ring.batch(this.seen.sequence, until, &this.kinds, BATCH.0, BATCH.1);
+            this.ready = ready;
+            // A last batch reached the end. Skipping to it passes over records of kinds that are not followed, whose
+            // eviction would otherwise look like a gap.
+            this.seen.sequence = match this.ready.back() {
+                Some(last) if !is_all => last.cursor.sequence(),
+                _ => ring.latest().min(until),
+            };
+            if let Some(record) = this.ready.pop_front() {
+                drop(ring);
+                this.silence = None;
+                return Poll::Ready(Some(FollowItem::Record(record)));
+            }
+            if this.seen.sequence < until {
+                break;
+            }
         }
         if ring.closed {
             return Poll::Ready(None);
         }
         // Registered under the lock under which the ring was found empty: a push in between cannot be missed.
-        ring.wait(this.id, context.waker());
-        let cursor = ring.cursor(this.seen);
+        ring.wait(this.id, &this.kinds, context.waker());
+        let cursor = ring.cursor_at(this.seen);
         drop(ring);
         let clock = &this.log.shared.clock;
         // Kept over polls: a timer made anew at each wake-up would put the heartbeat off.

@@ -72,11 +72,27 @@ impl Lane {
         }
     }
 
+    /// Notes that the record with this number, which would be the newest, is missing.
+    pub(super) fn lose(&mut self, sequence: u64) {
+        // What is lost is always the oldest, so that one number says how much.
+        while !self.records.is_empty() {
+            self.evict();
+        }
+        self.lost_until = sequence;
+        self.loss.records += 1;
+    }
+
     /// Yields the records after `sequence`, oldest first.
     pub(super) fn after(&self, sequence: u64) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
         // Sequence numbers ascend within a lane, but not without holes.
         let start = self.records.partition_point(|(record, _)| record.cursor.sequence() <= sequence);
         self.records.range(start..).map(|(record, _)| record)
+    }
+
+    /// Yields the records after `sequence` with the bytes of each, oldest first.
+    pub(super) fn sized_after(&self, sequence: u64) -> impl Iterator<Item = (&Arc<Record>, usize)> {
+        let start = self.records.partition_point(|(record, _)| record.cursor.sequence() <= sequence);
+        self.records.range(start..).map(|(record, size)| (record, size + OVERHEAD))
     }
 
     /// Returns the maximum payload of one record: an eighth of the lane, so that no record evicts all others.

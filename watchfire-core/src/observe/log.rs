@@ -1,18 +1,21 @@
 //! The writer's side of a log.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
 use super::cursor::Cursor;
+use super::known::Known;
 use super::lane::LaneLimits;
 use super::record::{Body, RecordKind};
 use super::ring::Ring;
 use super::sanitize::Sanitizer;
 use super::slots::{SlotGuard, WatcherSlots};
+use super::store::{self, Line, RecordedOutput, Store};
 use crate::Result;
-use crate::backend::Source;
+use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::model::Timestamp;
 
@@ -77,22 +80,31 @@ pub(super) struct LogInner {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) subject: LogSubject,
     pub(super) scope: Arc<str>,
+    /// The file in which the next program finds the records.
+    store: Option<Arc<Store>>,
+    /// Records that are in the log already and come once more, after another program has read them.
+    known: Mutex<Known>,
     own_slots: WatcherSlots,
     shared_slots: WatcherSlots,
 }
 
 /// State carried from one chunk of output to the next.
+#[derive(Default)]
 struct OutputWriter {
     sanitizer: Sanitizer,
     /// Start of a character whose remaining bytes have not arrived.
     partial: Vec<u8>,
+    /// Position in the output of the session up to which it is in the log.
+    at: u64,
+    /// Number of bytes before `at` that come once more.
+    again: u64,
 }
 
 impl Log {
     /// Creates an empty log.
     ///
     /// `scope` identifies the log for good, such as a session id. `epoch` identifies this run of the program, so that
-    /// cursors of an earlier run are rejected instead of pointing at other records.
+    /// cursors of an earlier run do not point at other records.
     pub(crate) fn new(
         scope: impl Into<Arc<str>>,
         epoch: u64,
@@ -100,23 +112,171 @@ impl Log {
         options: &LogOptions,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let scope = scope.into();
+        Self::with(scope.into(), epoch, subject, options, clock, None)
+    }
+
+    fn with(
+        scope: Arc<str>,
+        epoch: u64,
+        subject: LogSubject,
+        options: &LogOptions,
+        clock: Arc<dyn Clock>,
+        store: Option<Arc<Store>>,
+    ) -> Self {
         let limits = |kind| match kind {
             RecordKind::Output => options.output,
             RecordKind::Transcript => options.transcript,
             _ => options.other,
         };
-        let writer = OutputWriter { sanitizer: Sanitizer::default(), partial: Vec::new() };
         Self {
             shared: Arc::new(LogInner {
                 ring: Mutex::new(Ring::new(Arc::clone(&scope), epoch, limits)),
-                writer: Mutex::new(writer),
+                writer: Mutex::new(OutputWriter::default()),
                 clock,
                 subject,
                 scope,
+                store,
+                known: Mutex::default(),
                 own_slots: WatcherSlots::of_one_log(options.watchers),
                 shared_slots: options.slots.clone(),
             }),
+        }
+    }
+
+    /// Opens the log of a session that goes on, or begins: reads back what earlier programs have written to the file at `path`,
+    /// and writes on. `output` has the output so far. Blocks.
+    ///
+    /// The session's output and conversation are then given to the log from their beginning. What is in it already adds
+    /// nothing.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn open(
+        scope: impl Into<Arc<str>>,
+        epoch: u64,
+        subject: LogSubject,
+        options: &LogOptions,
+        clock: Arc<dyn Clock>,
+        path: &Path,
+        output: &mut dyn RecordedOutput,
+    ) -> Result<Self> {
+        let store = Store::open(path)?;
+        let log = Self::with(scope.into(), epoch, subject, options, clock, Some(Arc::clone(&store)));
+        let is_whole = log.read_back(path, output)?;
+        let mut ring = log.ring();
+        let from = ring.latest();
+        let epoch = match is_whole {
+            Some(is_whole) => {
+                // A clock that was set back must not give an epoch twice.
+                let epoch = epoch.max(ring.epoch().saturating_add(1));
+                ring.begin(epoch, is_whole);
+                epoch
+            }
+            None => epoch,
+        };
+        store.add(&Line::Start { epoch, from });
+        drop(ring);
+        store.write();
+        Ok(log)
+    }
+
+    /// Opens the log of a session that has ended, as far as it was written. Returns true with it if it is whole. Records that
+    /// are added have the epoch `epoch`. Blocks.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn reread(
+        scope: impl Into<Arc<str>>,
+        epoch: u64,
+        subject: LogSubject,
+        clock: Arc<dyn Clock>,
+        path: &Path,
+        output: &mut dyn RecordedOutput,
+    ) -> Result<(Self, bool)> {
+        let log = Self::with(scope.into(), epoch, subject, &LogOptions::default(), clock, None);
+        let is_whole = log.read_back(path, output)?;
+        let mut ring = log.ring();
+        ring.replaying = true;
+        // The whole conversation is in one file now.
+        lock(&log.shared.known).merge();
+        let is_over = is_whole == Some(true) && ring.status == Status::Off;
+        if let Some(is_whole) = is_whole.filter(|_| !is_over) {
+            ring.begin(epoch, is_whole);
+        }
+        drop(ring);
+        Ok((log, is_over))
+    }
+
+    /// Reads the records of earlier programs. Returns `None` if there are none, and false if some may be missing.
+    fn read_back(&self, path: &Path, output: &mut dyn RecordedOutput) -> Result<Option<bool>> {
+        let Some(lines) = store::read(path)? else { return Ok(None) };
+        let mut writer = lock(&self.shared.writer);
+        let mut known = lock(&self.shared.known);
+        // True after the last line of a program that has ended.
+        let mut is_whole = None;
+        for line in lines {
+            let line = line?;
+            // Not held over a read of the disk by anyone else: nobody has this log yet.
+            let mut ring = self.ring();
+            ring.replaying = true;
+            match line {
+                Some(Line::Start { epoch, .. }) => {
+                    match is_whole {
+                        None => ring.begin_first(epoch),
+                        Some(is_whole) => ring.begin(epoch, is_whole),
+                    }
+                    is_whole = Some(false);
+                }
+                Some(Line::Record { seq, at, source, omitted, body }) => {
+                    let body = Body::from(body);
+                    known.add(source, &body);
+                    ring.restore(seq, at, source, body, omitted);
+                }
+                Some(Line::Output(seq, at, offset, length)) => {
+                    writer.at = offset + length;
+                    match output.read(offset, length) {
+                        Some(bytes) => {
+                            let piece = writer.restored(&bytes);
+                            let at = Timestamp::from_unix_millis(at);
+                            ring.restore(seq, at, Source::Process, piece, 0);
+                        }
+                        None => ring.lose_output(seq),
+                    }
+                }
+                Some(Line::End { .. }) => is_whole = Some(true),
+                // Torn: what was in it is missing.
+                None => is_whole = is_whole.and(Some(false)),
+            }
+        }
+        let mut ring = self.ring();
+        ring.replaying = false;
+        writer.again = writer.at;
+        // The output comes once more from its beginning, through the same state.
+        writer.sanitizer = Sanitizer::default();
+        ring.set_output_end(output.before(writer.at));
+        Ok(is_whole)
+    }
+
+    /// Returns true if the record is in the log already. Each is known once.
+    fn knows(&self, source: Source, body: &Body) -> bool {
+        lock(&self.shared.known).take(source, body)
+    }
+
+    /// Notes that the conversation was read once from its beginning: everything that comes now is new.
+    pub(crate) fn caught_up(&self) {
+        lock(&self.shared.known).forget(Source::Transcript);
+    }
+
+    /// Notes that `length` bytes of output are missing.
+    pub(crate) fn skip_output(&self, length: u64) {
+        let mut writer = lock(&self.shared.writer);
+        let skipped = writer.again.min(length);
+        writer.again -= skipped;
+        if skipped < length {
+            // A character that was begun has no end.
+            let rest = writer.rest();
+            self.push_pieces(&self.shared.clock.now(), rest, &mut writer);
+            writer.at += length - skipped;
         }
     }
 
@@ -138,13 +298,22 @@ impl Log {
         // Two locks, because cutting takes time. The limit is constant, so nothing can change in between.
         let limit = self.change(|ring| ring.payload_limit(body.kind()), false);
         let omitted = body.cut(limit);
-        self.change(
+        if self.knows(source, &body) {
+            return self.latest();
+        }
+        let cursor = self.change(
             |ring| {
-                ring.push(time, source, body, omitted);
-                ring.cursor(ring.latest())
+                let record = ring.push(time, source, body, omitted);
+                // Under the lock, so that the lines are in order.
+                if let (Some(store), Some(record)) = (&self.shared.store, record) {
+                    store.add_record(&record, 0);
+                }
+                ring.end()
             },
             true,
-        )
+        );
+        self.flush();
+        cursor
     }
 
     /// Adds output, split into records that end between characters, and returns the cursor of the last.
@@ -155,8 +324,18 @@ impl Log {
     fn push_output_at(&self, time: &Timestamp, bytes: &[u8]) -> Cursor {
         // Held until the pieces are in the ring: pieces of two callers must not interleave.
         let mut writer = lock(&self.shared.writer);
+        let again = usize::try_from(writer.again).unwrap_or(usize::MAX).min(bytes.len());
+        let (old, bytes) = bytes.split_at(again);
+        if !old.is_empty() {
+            // Only for the state of the sanitizer.
+            writer.again -= old.len() as u64;
+            writer.sanitizer.feed(old, &mut String::new());
+        } else {
+            // Everything that was said in the output so far has come once more.
+            lock(&self.shared.known).forget(Source::Protocol);
+        }
         let pieces = writer.pieces(bytes);
-        self.push_pieces(time, pieces)
+        self.push_pieces(time, pieces, &mut writer)
     }
 
     /// Returns the retained output from byte `offset` on, counted from the first that was pushed, and the offset at which
@@ -179,10 +358,18 @@ impl Log {
         // Nothing completes the rest any more, so it is written as it is.
         let mut writer = lock(&self.shared.writer);
         let rest = writer.finish();
-        self.push_pieces(&self.shared.clock.now(), rest);
+        self.push_pieces(&self.shared.clock.now(), rest, &mut writer);
         drop(writer);
         // Last: a reader that finds the log closed takes what it has read for everything.
-        self.change(|ring| ring.closed = true, true);
+        let end = |ring: &mut Ring| {
+            ring.closed = true;
+            if let Some(store) = &self.shared.store {
+                store.add(&Line::End { seq: ring.latest() });
+            }
+        };
+        self.change(end, true);
+        // Here and not on another thread: the next program may read the file at once.
+        self.shared.store.iter().for_each(|store| store.write());
     }
 
     /// Sets whether text can be delivered now.
@@ -199,7 +386,7 @@ impl Log {
     /// Returns the cursor of the last record.
     #[must_use]
     pub fn latest(&self) -> Cursor {
-        self.change(|ring| ring.cursor(ring.latest()), false)
+        self.change(|ring| ring.end(), false)
     }
 
     /// Returns what has been evicted of `kind`.
@@ -225,26 +412,40 @@ impl Log {
         lock(&self.shared.ring)
     }
 
-    fn push_pieces(&self, time: &Timestamp, pieces: Vec<Body>) -> Cursor {
-        self.change(
+    fn push_pieces(&self, time: &Timestamp, pieces: Vec<Body>, writer: &mut OutputWriter) -> Cursor {
+        let cursor = self.change(
             |ring| {
                 for piece in pieces {
-                    ring.push(time.clone(), Source::Process, piece, 0);
+                    let length = match &piece {
+                        Body::Output { bytes, .. } => bytes.len() as u64,
+                        _ => 0,
+                    };
+                    let record = ring.push(time.clone(), Source::Process, piece, 0);
+                    if let (Some(store), Some(record)) = (&self.shared.store, record) {
+                        store.add_record(&record, writer.at);
+                    }
+                    writer.at += length;
                 }
-                ring.cursor(ring.latest())
+                ring.end()
             },
             true,
-        )
+        );
+        self.flush();
+        cursor
+    }
+
+    fn flush(&self) {
+        self.shared.store.iter().for_each(Store::flush);
     }
 
     /// Applies `change` to the ring and, if `wake` is set, wakes all waiting tasks.
     fn change<T>(&self, change: impl FnOnce(&mut Ring) -> T, wake: bool) -> T {
         let mut ring = self.ring();
         let result = change(&mut ring);
-        let waiting = if wake { ring.take_waiting() } else { Default::default() };
+        let waiting = if wake { ring.take_waiting() } else { Vec::new() };
         // A waker may run the woken task at once, on this thread, and that task locks the ring.
         drop(ring);
-        waiting.into_values().for_each(std::task::Waker::wake);
+        waiting.into_iter().for_each(std::task::Waker::wake);
         result
     }
 }
@@ -287,10 +488,26 @@ impl OutputWriter {
         Body::Output { bytes: Bytes::copy_from_slice(bytes), text: text.into(), lead }
     }
 
+    /// Returns a record that is read back.
+    fn restored(&mut self, bytes: &[u8]) -> Body {
+        if !bytes.is_empty() {
+            return self.piece(bytes);
+        }
+        // The text that was held back until the end.
+        let mut text = String::new();
+        self.sanitizer.finish(&mut text);
+        Body::Output { bytes: Bytes::new(), text: text.into(), lead: 0 }
+    }
+
+    /// Returns the record for a character that was begun.
+    fn rest(&mut self) -> Vec<Body> {
+        let partial = std::mem::take(&mut self.partial);
+        if partial.is_empty() { Vec::new() } else { vec![self.piece(&partial)] }
+    }
+
     /// Returns the records for everything that was held back.
     fn finish(&mut self) -> Vec<Body> {
-        let partial = std::mem::take(&mut self.partial);
-        let mut pieces: Vec<Body> = if partial.is_empty() { Vec::new() } else { vec![self.piece(&partial)] };
+        let mut pieces = self.rest();
         let mut text = String::new();
         self.sanitizer.finish(&mut text);
         if !text.is_empty() {

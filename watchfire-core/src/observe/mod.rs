@@ -10,6 +10,8 @@
 //!   `omitted_bytes`.
 //! - A flood of one kind evicts only that kind: an agent that prints without end does not cost its watchers the status
 //!   they wait for.
+//! - The log of a session is written to a file as well, and read back by the next program. Cursors of an earlier program stay
+//!   valid, and what a program that was killed could not write is a loss that is reported.
 //! - A [`Target`] names the sessions that a request is about.
 //! - Output is sanitised once, when it is written, with state kept across chunks, and truncated only afterwards. A
 //!   condition sees all of it, not the part that fits into a response.
@@ -18,6 +20,7 @@ mod condition;
 mod cursor;
 mod delivery;
 mod follow;
+mod known;
 mod lane;
 mod log;
 mod matcher;
@@ -25,6 +28,7 @@ mod record;
 mod ring;
 mod sanitize;
 mod slots;
+mod store;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -44,6 +48,8 @@ pub(crate) use sanitize::Sanitizer;
 pub use sanitize::present;
 #[cfg(feature = "orchestrator")]
 pub(crate) use slots::WatcherSlots;
+#[cfg(feature = "orchestrator")]
+pub(crate) use store::RecordedOutput;
 pub use target::{Candidate, Target};
 pub use wire::{
     AgentView, DeliveryView, EventView, Include, OutputView, TranscriptMessage, TranscriptView, WatchRequest,

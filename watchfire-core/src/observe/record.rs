@@ -22,6 +22,8 @@ pub struct Record {
     pub body: Body,
     /// Number of bytes truncated from the body.
     pub omitted_bytes: u64,
+    /// True if the record was read back from disk, after the program that wrote it had ended.
+    pub replayed: bool,
 }
 
 /// The content of a record.

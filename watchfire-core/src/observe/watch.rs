@@ -83,12 +83,14 @@ impl Log {
         let cursor = request.since.as_deref().map(str::parse::<Cursor>).transpose()?;
         let ring = self.ring();
         // A watch without a position waits for news; a snapshot without one shows everything that is kept.
-        let (sequence, open) = match &cursor {
-            Some(cursor) => (ring.resolve(cursor)?, false),
-            None if request.until.is_some() => (ring.latest(), false),
-            None => (0, true),
+        let (place, open) = match &cursor {
+            Some(cursor) => (Some(ring.resolve(cursor)?), false),
+            None if request.until.is_some() => (Some(ring.place()), false),
+            None => (None, true),
         };
-        if let Some(cursor) = cursor.filter(|_| ring.oldest(kinds) > sequence) {
+        let sequence = place.map_or(0, |place| place.sequence.min(ring.latest()));
+        let is_lost = place.is_some_and(|place| ring.lost_after(place).is_some());
+        if let Some(cursor) = cursor.filter(|_| is_lost || ring.oldest(kinds) > sequence) {
             let message = "records after this cursor are no longer kept";
             return Err(
                 lost(ErrorKind::CursorExpired, message, &ring, kinds).with("requested_cursor", cursor)
@@ -135,7 +137,7 @@ impl Log {
                 let closed = ring.closed || ring.status == Status::Off;
                 // Registered under the lock under which the end was reached: no push in between can be missed.
                 if is_all && !closed {
-                    ring.wait(waiter.id, context.waker());
+                    ring.wait(waiter.id, &kinds, context.waker());
                 }
                 // Matching searches text, which must not delay the writer.
                 drop(ring);
@@ -239,7 +241,7 @@ impl Selection {
         // Both classes are rendered from the same records.
         let raw = request.includes(Include::RawOutput);
         Self {
-            cursor: ring.cursor(ring.latest()),
+            cursor: ring.end(),
             oldest_output: ring.cursor(lost_until(RecordKind::Output)),
             events: ring.after(start.sequence, event_kinds, usize::MAX),
             output: of(if raw { Include::RawOutput } else { Include::Output }, RecordKind::Output),
@@ -308,8 +310,8 @@ fn off(condition: &Condition) -> Error {
 
 fn lost(kind: ErrorKind, message: &'static str, ring: &Ring, kinds: &[RecordKind]) -> Error {
     Error::new(kind, message)
-        .with("oldest_available_cursor", ring.cursor(ring.oldest(kinds)))
-        .with("latest_cursor", ring.cursor(ring.latest()))
+        .with("oldest_available_cursor", ring.oldest_cursor(ring.oldest(kinds)))
+        .with("latest_cursor", ring.end())
 }
 
 /// Registration of a waiting task, removed when the watch is dropped.

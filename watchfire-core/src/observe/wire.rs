@@ -344,6 +344,9 @@ pub struct EventView {
     /// Origin of the observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// True if the record was read back from disk, after the program that wrote it had ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
     /// Data specific to the kind.
     #[serde(flatten)]
     pub fields: serde_json::Map<String, serde_json::Value>,
@@ -355,7 +358,7 @@ impl EventView {
             serde_json::Value::Object(fields) => fields,
             _ => serde_json::Map::new(),
         };
-        Self { cursor, time, kind: kind.to_owned(), source: None, fields }
+        Self { cursor, time, kind: kind.to_owned(), source: None, replayed: false, fields }
     }
 }
 
@@ -390,7 +393,11 @@ impl From<&Record> for EventView {
             }
         }
         let time = record.time.to_millis_string();
-        Self { source: Some(record.source), ..Self::new(record.cursor.clone(), time, kind, fields) }
+        Self {
+            source: Some(record.source),
+            replayed: record.replayed,
+            ..Self::new(record.cursor.clone(), time, kind, fields)
+        }
     }
 }
 

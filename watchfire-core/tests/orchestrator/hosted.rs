@@ -1,13 +1,18 @@
 //! Agents that outlive their orchestrator.
 
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::{Child, Stdio};
 
+use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use watchfire_core::inquiry::{AnswerStatus, InquiryState};
 use watchfire_core::model::{TaskNumber, TaskStatus};
-use watchfire_core::observe::DeliveryState;
+use watchfire_core::observe::{
+    Body, Cursor, DeliveryState, FollowItem, FollowOptions, Include, Target, WatchRequest,
+};
+use watchfire_core::orchestrator::Followed;
 use watchfire_core::process::Liveness;
 use watchfire_core::schedule::{Ending, Life, LifeState};
 
@@ -19,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("an_agent_goes_on_in_the_same_session_after_a_kill", goes_on),
         trial("an_agent_on_pipes_goes_on_after_a_kill", goes_on_on_pipes),
         trial("many_kills_cost_no_line_of_a_log", many_kills),
+        trial("a_stream_goes_on_over_a_kill", followed),
         trial("what_an_agent_did_alone_is_merged", done_alone),
         trial("an_agent_that_failed_alone_is_known_to_have_failed", crashed_alone),
         trial("a_session_that_was_lost_with_its_guardian_begins_again", lost),
@@ -224,6 +230,93 @@ fn sessions(home: &Path) -> impl Fn() -> Vec<PathBuf> + use<> {
             |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|it| it.path());
         list(state.clone()).flat_map(|project| list(project.join("sessions"))).collect()
     }
+}
+
+/// The file with the records of the one session.
+fn events(home: &Path) -> Option<(PathBuf, String)> {
+    let list = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|it| it.path());
+    let mut files = list(home.join("logs")).flat_map(list);
+    let file = files.find(|path| path.extension().is_some_and(|it| it == "events"))?;
+    let text = std::fs::read_to_string(&file).ok()?;
+    Some((file, text))
+}
+
+async fn followed() {
+    let body = format!("echo be''fore; until_there go; echo af''ter; {DONE}; sleep 1000");
+    let (killable, task) = Killable::working(&script(&body)).await;
+    let home = killable.at("home");
+    let text = within(async {
+        loop {
+            match events(&home) {
+                Some((_, text)) if text.contains("{\"output\"") => return text,
+                _ => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+            }
+        }
+    })
+    .await;
+    let start: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let epoch = start["start"]["epoch"].as_u64().unwrap();
+
+    let mut world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    // A reader of the first program, which saw the first record.
+    let cursor = |epoch: u64, at: u64| -> Cursor {
+        format!("{}:{epoch:016x}:{at:016x}", session.info().id).parse().unwrap()
+    };
+    let seen = cursor(epoch, 1);
+    let all = vec![Target::All];
+    let mut stream = world.project.follow(all, FollowOptions::default(), &[seen]).await.unwrap();
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    let (mut printed, mut replayed, mut gaps, mut places) = (String::new(), 0, 0, Vec::new());
+    while !printed.contains("after") {
+        let item = within(std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context))).await;
+        let Some(Followed::Session { item, .. }) = item else { panic!("{item:?}") };
+        match item {
+            FollowItem::Record(record) => {
+                assert_eq!(record.replayed, gaps == 0, "{record:?}");
+                replayed += usize::from(record.replayed);
+                places.push(record.cursor.to_string());
+                if let Body::Output { text, .. } = &record.body {
+                    printed.push_str(text);
+                }
+            }
+            FollowItem::Gap { from, .. } => {
+                // The first program could not write that it had written everything.
+                gaps += 1;
+                assert!(from.to_string().contains(&format!(":{epoch:016x}:")), "{from}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(
+        (gaps, printed.matches("before").count(), printed.matches("after").count()),
+        (1, 1, 1),
+        "{printed}"
+    );
+    assert!(replayed > 0 && places.is_sorted() && places[0] == cursor(epoch, 2).to_string(), "{places:?}");
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    within(world.orchestrator.shutdown()).await;
+
+    // Both programs, and the one that reads it back now, are one log.
+    let World { temp, .. } = world;
+    let world = World::in_folder(temp).await;
+    let log = world.project.log_of(&session.info().id).await.unwrap();
+    let output = WatchRequest::default().with_include([Include::Output]);
+    let text = log.snapshot(&output).unwrap().output.unwrap().text;
+    assert_eq!((text.matches("before").count(), text.matches("after").count()), (1, 1), "{text}");
+    let mut stream = log.follow(FollowOptions::default().with_since(cursor(epoch, 1))).unwrap();
+    let (mut again, mut gaps) = (Vec::new(), 0);
+    while let Some(item) =
+        within(std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context))).await
+    {
+        match item {
+            FollowItem::Record(record) => again.push(record.cursor.to_string()),
+            FollowItem::Gap { .. } => gaps += 1,
+            _ => {}
+        }
+    }
+    assert!(gaps == 1 && again.starts_with(&places), "{gaps} gaps, {places:?}, {again:?}");
+    within(world.orchestrator.shutdown()).await;
 }
 
 async fn many_kills() {

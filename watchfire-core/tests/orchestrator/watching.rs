@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_core::Stream as _;
 use libtest_mimic::Trial;
@@ -9,7 +10,8 @@ use std::time::Duration;
 use watchfire_core::ErrorKind;
 
 use watchfire_core::observe::{
-    Body, DeliveryState, FollowItem, FollowOptions, Include, RuntimeState, Target, WatchRequest,
+    Body, Candidate, Cursor, DeliveryState, EventView, FollowItem, FollowOptions, Include, RuntimeState,
+    Target, WatchRequest,
 };
 use watchfire_core::orchestrator::{FollowSessions, Followed, RunRequest};
 use watchfire_core::store::TaskPatch;
@@ -21,7 +23,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("sessions_are_found_by_what_they_are_called", found),
         trial("one_stream_follows_what_runs_and_what_begins", followed),
-        trial("a_session_of_before_is_read_from_its_files", read_back),
+        trial("a_stream_that_was_away_misses_nothing", was_away),
+        trial("a_session_without_a_place_is_told_and_joined_once_there_is_one", refused),
+        trial("a_stream_of_no_session_has_heartbeats", heartbeat),
+        trial("a_cursor_of_before_goes_on_in_what_is_read_back", read_back),
         trial("an_alias_stays_over_the_attempts_of_a_task", same_alias),
         trial("watchers_are_limited_by_session_and_by_orchestrator", limited),
         trial("a_text_has_a_runtime_state_and_a_delivery_state", delivered),
@@ -81,16 +86,28 @@ async fn found() {
     world.orchestrator.shutdown().await;
 }
 
-async fn next(stream: &mut FollowSessions) -> Option<Followed> {
+async fn any(stream: &mut FollowSessions) -> Option<Followed> {
     within(std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context))).await
+}
+
+/// The next news about a session.
+async fn next(stream: &mut FollowSessions) -> Option<(Arc<Candidate>, FollowItem)> {
+    any(stream).await.map(|it| match it {
+        Followed::Session { session, item, .. } => (session, item),
+        other => panic!("{other:?}"),
+    })
 }
 
 /// The tasks whose sessions printed a line, until the stream ends or so many have.
 async fn printed(stream: &mut FollowSessions, tasks: usize) -> BTreeMap<u32, String> {
     let mut lines: BTreeMap<u32, String> = BTreeMap::new();
     while lines.values().filter(|text| text.contains('\n')).count() < tasks {
-        let Some(Followed { session, item, .. }) = next(stream).await else { break };
-        let FollowItem::Record(record) = item else { panic!("{item:?}") };
+        let Some((session, item)) = next(stream).await else { break };
+        let record = match item {
+            FollowItem::Record(record) => record,
+            FollowItem::Heartbeat { .. } => continue,
+            item => panic!("{item:?}"),
+        };
         if let Body::Output { text, .. } = &record.body {
             lines.entry(session.task.unwrap().value()).or_default().push_str(text);
         }
@@ -130,28 +147,129 @@ async fn followed() {
     while next(&mut all).await.is_some() {}
 }
 
+/// Runs a task to its end.
+async fn over(world: &mut World, says: &str) {
+    let task = world.task(says, &format!("echo {says}; {DONE}")).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    world.ended(task).await;
+}
+
+async fn was_away() {
+    let mut world = World::new().await;
+    waiting(&mut world).await;
+    let first = world.session().await;
+    let all = || vec![Target::All];
+    // The reader knows how far it is in a session that is silent.
+    let mut stream = world.project.follow(all(), FollowOptions::default(), &[]).await.unwrap();
+    let (session, item) = next(&mut stream).await.unwrap();
+    let seen = item.view(&first.info().started_at).cursor;
+    assert_eq!(session.session, first.info().id);
+    drop(stream);
+
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    within(first.ended()).await;
+    over(&mut world, "second").await;
+    over(&mut world, "third").await;
+    let mut stream = world.project.follow(all(), FollowOptions::default(), &[seen]).await.unwrap();
+    let lines = printed(&mut stream, 3).await;
+    let lines: Vec<_> = lines.iter().map(|(task, text)| (*task, text.trim())).collect();
+    assert_eq!(lines, [(1, "said so"), (2, "second"), (3, "third")]);
+
+    // A cursor of which nothing is known costs one session its certainty, and no other anything.
+    let bad: Cursor = format!("{}:{:016x}:{:016x}", first.info().id, 7, 1).parse().unwrap();
+    let since = [bad.clone()];
+    let mut stream = world.project.follow(all(), FollowOptions::default(), &since).await.unwrap();
+    let (session, item) = next(&mut stream).await.unwrap();
+    let FollowItem::Gap { from, to, .. } = item else { panic!("{item:?}") };
+    assert_eq!((session.session.clone(), from, to), (first.info().id.clone(), bad, first.log().beginning()));
+    let lines = printed(&mut stream, 3).await;
+    assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    world.orchestrator.shutdown().await;
+}
+
+async fn refused() {
+    let mut world = World::built(tempfile::tempdir().unwrap(), |builder| builder.watchers(1, 8)).await;
+    let mut stream = world.project.follow(vec![Target::All], FollowOptions::default(), &[]).await.unwrap();
+    waiting(&mut world).await;
+    let session = world.session().await;
+    let other = session.log().follow(FollowOptions::default()).unwrap();
+    let Some(Followed::Refused { session: told, from, error, .. }) = any(&mut stream).await else {
+        panic!("not told")
+    };
+    assert_eq!((&told.session, error.code()), (&session.info().id, "too_many_watchers"));
+    assert_eq!(from, session.log().beginning());
+    // The same for a stream that begins now, and for one that is about this session alone.
+    let mut late = world.project.follow(vec![Target::All], FollowOptions::default(), &[]).await.unwrap();
+    let told = any(&mut late).await;
+    assert!(matches!(told, Some(Followed::Refused { .. })), "{told:?}");
+    drop(late);
+    let one = world.project.follow(vec!["1".parse().unwrap()], FollowOptions::default(), &[]).await;
+    is_kind(one, ErrorKind::TooManyWatchers);
+    drop(other);
+    let (joined, item) = next(&mut stream).await.unwrap();
+    let FollowItem::Record(record) = item else { panic!("{item:?}") };
+    assert_eq!(joined.session, session.info().id);
+    assert!(record.cursor.to_string().ends_with(":0000000000000001"), "{record:?}");
+    world.orchestrator.shutdown().await;
+}
+
+async fn heartbeat() {
+    let world = World::new().await;
+    let options = FollowOptions::default().with_heartbeat(Duration::from_millis(20));
+    let mut stream = world.project.follow(vec![Target::All], options, &[]).await.unwrap();
+    for _ in 0..3 {
+        let item = any(&mut stream).await;
+        assert!(matches!(item, Some(Followed::Heartbeat)), "{item:?}");
+    }
+    world.orchestrator.shutdown().await;
+    while let Some(item) = any(&mut stream).await {
+        assert!(matches!(item, Followed::Heartbeat), "{item:?}");
+    }
+}
+
 async fn read_back() {
     let mut world = World::new().await;
     waiting(&mut world).await;
     std::fs::write(world.temp.path().join("go"), "").unwrap();
     let session = world.session().await;
     within(session.ended()).await;
-    let live = session.log().snapshot(&WatchRequest::default()).unwrap();
+    let request = WatchRequest::default().with_include([Include::Output, Include::Events]);
+    let live = session.log().snapshot(&request).unwrap();
     world.orchestrator.shutdown().await;
 
     // What holds the session is gone with its orchestrator.
     let world = World::in_folder(world.temp).await;
     assert!(world.project.session(&session.info().id).is_none());
     let log = world.project.log_of(&session.info().id).await.unwrap();
-    let request = WatchRequest::default().with_include([Include::Output, Include::Events]);
     let read = log.snapshot(&request).unwrap();
     assert_eq!(read.output.unwrap().text, live.output.unwrap().text);
-    assert_eq!((read.agent.name, read.agent.uuid), (live.agent.name, live.agent.uuid));
-    let last = read.events.last().unwrap();
-    assert_eq!((last.kind.as_str(), &last.fields["status"]), ("status", &serde_json::json!("off")));
-    assert_eq!(read.events[0].fields["name"], "replayed");
-    // A cursor of the session's own time is not taken for one of these.
-    is_kind(log.snapshot(&request.with_since(live.cursor)), ErrorKind::InvalidCursor);
+    assert_eq!((&read.agent.name, &read.agent.uuid), (&live.agent.name, &live.agent.uuid));
+    assert!(read.events.iter().all(|event| event.replayed) && !read.events.is_empty());
+    let of_before = |events: &[EventView]| -> Vec<_> {
+        events
+            .iter()
+            .map(|it| (it.cursor.clone(), it.time.clone(), it.kind.clone(), it.fields.clone()))
+            .collect()
+    };
+    assert_eq!(of_before(&read.events), of_before(&live.events));
+    // A cursor of the session's own time goes on in what is read back.
+    let at = &live.events[1].cursor;
+    let rest = log.snapshot(&request.clone().with_since(at)).unwrap();
+    assert_eq!(of_before(&rest.events), of_before(&live.events[2..]));
+    let mut stream = world
+        .project
+        .follow(vec![Target::All], FollowOptions::default(), std::slice::from_ref(at))
+        .await
+        .unwrap();
+    let mut followed = Vec::new();
+    while !followed.last().is_some_and(|it| *it == live.events.last().unwrap().cursor) {
+        let (_, FollowItem::Record(record)) = next(&mut stream).await.unwrap() else { panic!("no record") };
+        assert!(record.replayed);
+        followed.push(record.cursor.clone());
+    }
+    assert!(live.events[2..].iter().all(|event| followed.contains(&event.cursor)), "{followed:?}");
+    let rest = log.snapshot(&request.with_since(live.cursor)).unwrap();
+    assert_eq!(rest.events, []);
     is_kind(
         within(log.watch(&WatchRequest::default().with_until("status:idle"))).await,
         ErrorKind::TargetOff,

@@ -106,6 +106,67 @@ fn an_old_cursor_begins_with_a_gap_and_a_foreign_one_is_refused() {
     assert_eq!(log.follow(foreign).unwrap_err().code(), "invalid_cursor");
 }
 
+/// Checks that what survives beside a loss is not lost to a reader that goes away after it was told of the loss.
+#[test]
+fn a_reader_goes_on_from_the_cursor_of_a_gap_and_misses_nothing() {
+    let (log, _) = log_with(&LogOptions { output: LaneLimits::new(2, 1 << 20), ..LogOptions::default() });
+    let start = log.latest();
+    let survivor = log.push(Source::Hook, Body::event("survivor"));
+    (0..5).for_each(|_| drop(log.push_output(b"noise")));
+    let mut follow = log.follow(FollowOptions::default().with_since(start)).unwrap();
+    let Poll::Ready(Some(gap @ FollowItem::Gap { .. })) = now(&mut follow) else { panic!("no gap") };
+    let view = gap.view(&crate::model::Timestamp::from_unix_millis(0));
+    let mut follow = log.follow(FollowOptions::default().with_since(view.cursor)).unwrap();
+    assert_eq!(now(&mut follow), Poll::Ready(Some(gap)), "the loss is told again");
+    let Poll::Ready(Some(FollowItem::Record(record))) = now(&mut follow) else { panic!("no record") };
+    assert_eq!(record.cursor, survivor);
+}
+
+/// Checks that a loss of one kind is not told of another kind, of which less is lost.
+#[test]
+fn a_gap_ends_where_the_loss_of_its_kind_ends() {
+    let options = LogOptions { output: LaneLimits::new(1, 1 << 20), ..LogOptions::default() };
+    let (log, _) = log_with(&LogOptions { transcript: LaneLimits::new(1, 1 << 20), ..options });
+    let mut follow = log.follow(FollowOptions::default()).unwrap();
+    log.push(Source::Transcript, says("one"));
+    let kept = log.push(Source::Transcript, says("two"));
+    (0..3).for_each(|_| drop(log.push_output(b"noise")));
+    let mut gaps = Vec::new();
+    while let Poll::Ready(Some(FollowItem::Gap { to, kinds, .. })) = now(&mut follow) {
+        gaps.push((kinds, to.sequence()));
+        assert!(gaps.len() < 3, "{gaps:?}");
+        if gaps.len() == 2 {
+            break;
+        }
+    }
+    assert_eq!(gaps, [(vec![RecordKind::Output], 4), (vec![RecordKind::Transcript], 1)]);
+    assert_eq!(
+        sequence(&match now(&mut follow) {
+            Poll::Ready(Some(item)) => item,
+            other => panic!("{other:?}"),
+        }),
+        Some(kept.sequence())
+    );
+}
+
+/// Checks that a reader that stops holds little of what the log has evicted meanwhile.
+#[test]
+fn a_batch_is_bounded_by_bytes() {
+    let (log, _) = log();
+    let mut follow = log.follow(FollowOptions::default()).unwrap();
+    let piece = [b'x'; 8 * 1024];
+    (0..12).for_each(|_| drop(log.push_output(&piece)));
+    assert!(matches!(now(&mut follow), Poll::Ready(Some(FollowItem::Record(_)))));
+    // Evicts all of the above.
+    (0..64).for_each(|_| drop(log.push_output(&piece)));
+    let mut held = 1;
+    while let Poll::Ready(Some(FollowItem::Record(_))) = now(&mut follow) {
+        held += 1;
+    }
+    // Bytes and text are counted, so four or five pieces of 16 KiB.
+    assert!((2..=5).contains(&held), "{held} records were held");
+}
+
 #[test]
 fn only_what_was_asked_for_is_followed() {
     let (log, _) = log();

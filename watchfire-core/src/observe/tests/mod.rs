@@ -3,6 +3,7 @@
 mod clock;
 mod cursors;
 mod follow;
+mod model;
 mod watch;
 
 use std::sync::Arc;

@@ -211,3 +211,49 @@ fn the_latest_text_is_the_agents() {
     let answer = log.snapshot(&WatchRequest::default().with_tail_bytes(64)).unwrap();
     assert_eq!(answer.transcript.unwrap().latest_text, "the answer");
 }
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Woken {
+    fn count(&self) -> usize {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// The agent does not pay for those who watch it.
+#[test]
+fn ten_thousand_waiters_cost_a_noisy_session_nothing() {
+    const MANY: usize = 10_000;
+    let slots = WatcherSlots::new(2 * MANY);
+    let (log, _) = log_with(&LogOptions { watchers: 2 * MANY, slots, ..LogOptions::default() });
+    let (woken, wanted) = (Arc::new(Woken::default()), until("status:idle"));
+    let waker = std::task::Waker::from(Arc::clone(&woken));
+    let context = &mut std::task::Context::from_waker(&waker);
+    let mut watches: Vec<_> = (0..MANY).map(|_| Box::pin(log.watch(&wanted))).collect();
+    assert!(watches.iter_mut().all(|watch| watch.as_mut().poll(context).is_pending()));
+    for _ in 0..1_000 {
+        log.push_output(&[b'.'; 512]);
+    }
+    assert_eq!(woken.count(), 0, "output is not what they wait for");
+    status(&log, Status::Processing);
+    assert_eq!(woken.count(), MANY);
+    assert!(watches.iter_mut().all(|watch| watch.as_mut().poll(context).is_pending()));
+    let idle = status(&log, Status::Idle);
+    assert_eq!(woken.count(), 2 * MANY);
+    for mut watch in watches {
+        let std::task::Poll::Ready(Ok(answer)) = watch.as_mut().poll(context) else { panic!("not answered") };
+        assert_eq!(answer.matched.as_ref(), Some(&idle));
+    }
+    let mut late = Box::pin(log.watch(&wanted));
+    assert!(late.as_mut().poll(context).is_pending());
+    log.close();
+    assert_eq!(woken.count(), 2 * MANY + 1, "the end is for all");
+}

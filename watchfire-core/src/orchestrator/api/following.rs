@@ -1,16 +1,17 @@
 //! One stream of the records of several sessions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::ProjectHandle;
-use crate::Result;
 use crate::model::{SessionId, Timestamp};
 use crate::observe::{Candidate, Cursor, Follow, FollowItem, FollowOptions, Log, Target};
+use crate::{Error, ErrorKind, Result};
 use futures_core::Stream;
 
 /// Sessions that a stream has to join, and how far it is then. `None` once the project is closed.
@@ -26,21 +27,43 @@ struct Seen {
     begun: u64,
 }
 
-/// An item of a [`FollowSessions`], and the session that it is about.
-#[derive(Clone, Debug, PartialEq)]
+/// Time after which a session that had no free place for a watcher is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An item of a [`FollowSessions`].
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Followed {
-    /// The session.
-    pub session: Arc<Candidate>,
-    /// The news about it.
-    pub item: FollowItem,
+pub enum Followed {
+    /// News about a session.
+    Session {
+        /// The session.
+        session: Arc<Candidate>,
+        /// The news.
+        item: FollowItem,
+    },
+    /// A session that cannot be followed yet, because all places for watchers are taken. Told once. The stream joins it at
+    /// `from` when a place is free.
+    Refused {
+        /// The session.
+        session: Arc<Candidate>,
+        /// Position up to which the reader has everything.
+        from: Cursor,
+        /// The error, `too_many_watchers`.
+        error: Arc<Error>,
+    },
+    /// No session was followed for [`FollowOptions::heartbeat`]: the stream waits for one to begin.
+    Heartbeat,
 }
 
 /// A stream of the records of all sessions that some targets name. Sessions that begin later and fit `all`, `project:`, `mode:`,
 /// `backend:` or `label:` are joined from their first record on. It ends with the last session that a target for one session named,
 /// or with the project.
 ///
-/// Each session has its own position, gaps and heartbeats. A slow reader holds a few dozen records of each, and slows nobody.
+/// Each session has its own position, gaps and heartbeats. A session that is followed from now on begins with a heartbeat, so that a
+/// reader knows a position of each session; one that goes on from the last position of each misses nothing. A slow reader holds
+/// at most 64 records, or 64 KiB, of each session, and slows nobody.
 pub struct FollowSessions {
     project: ProjectHandle,
     targets: Vec<Target>,
@@ -51,8 +74,19 @@ pub struct FollowSessions {
     known: BTreeSet<SessionId>,
     /// Absent where no further session can fit.
     arrivals: Option<Arrivals>,
-    /// Sessions that had no free place for a watcher. They are tried again with the next arrival.
-    refused: Vec<(Candidate, Log)>,
+    /// What the reader is told before anything else.
+    news: VecDeque<Followed>,
+    /// Sessions that had no free place for a watcher.
+    refused: Vec<Joining>,
+    retry: Option<Timer>,
+    silence: Option<Timer>,
+}
+
+/// A session to follow.
+struct Joining {
+    session: Arc<Candidate>,
+    log: Log,
+    from: Cursor,
 }
 
 impl ProjectHandle {
@@ -60,9 +94,14 @@ impl ProjectHandle {
     /// session is followed from now on, and one that has ended from the oldest record that is kept. The stream keeps the
     /// project open like a handle.
     ///
+    /// With cursors, targets for several sessions also mean those of a reader that was away: each session that a cursor
+    /// names, though it has ended, and each that fits and began no earlier than the newest of them, from its first record
+    /// on. A cursor of a session that this project does not know is ignored. A cursor that its session does not accept is a
+    /// [`Gap`](FollowItem::Gap), after which all records follow that are kept.
+    ///
     /// # Errors
-    /// `not_found` or `ambiguous_target` if a target that names one session does not; `too_many_watchers`; `invalid_cursor`;
-    /// errors of the store and the disk.
+    /// `not_found` or `ambiguous_target` if a target that names one session does not, and `too_many_watchers` if that session has
+    /// no place; errors of the store and the disk.
     pub async fn follow(
         &self,
         targets: Vec<Target>,
@@ -74,34 +113,67 @@ impl ProjectHandle {
         let begun = *self.shared().begun().borrow();
         let seen = Seen { since: self.shared().inner.clock.now(), passed: begun, begun };
         let arrivals = goes_on.then(|| arrivals(self.clone(), targets.clone(), seen));
-        let ended = targets.iter().any(Target::is_single);
+        let ended = !since.is_empty() || targets.iter().any(Target::is_single);
         let candidates = self.candidates(ended).await?;
+        let mut single: Vec<&Candidate> = Vec::new();
         let mut meant: Vec<&Candidate> = Vec::new();
         for target in &targets {
             match target.resolve(&candidates, Some(self.id())) {
+                Ok(found) if target.is_single() => single.extend(found),
                 Ok(found) => meant.extend(found),
                 // None fits as yet.
                 Err(_) if !target.is_single() => {}
                 Err(error) => return Err(error),
             }
         }
+        let cursor_of = |it: &Candidate| since.iter().find(|cursor| cursor.scope() == it.session.as_str());
+        // In whole seconds, as the logs of sessions that ended have the times.
+        let second = |it: &Candidate| it.started_at.unix_millis().div_euclid(1_000);
+        let newest = candidates.iter().filter(|it| cursor_of(it).is_some()).map(second).max();
+        let fits = |it: &Candidate| {
+            targets.iter().any(|target| !target.is_single() && target.means(it, Some(self.id())))
+        };
+        let is_later = |it: &Candidate| newest.is_some_and(|newest| second(it) >= newest) && fits(it);
+        if goes_on {
+            // Oldest first, as they were begun.
+            meant.extend(candidates.iter().rev().filter(|it| cursor_of(it).is_some() || is_later(it)));
+        }
         let mut stream = FollowSessions {
             project: self.clone(),
-            targets,
+            targets: targets.clone(),
             options,
             open: Vec::new(),
             turn: 0,
             known: BTreeSet::new(),
             arrivals,
+            news: VecDeque::new(),
             refused: Vec::new(),
+            retry: None,
+            silence: None,
         };
-        for candidate in meant {
+        for candidate in single {
             if stream.known.insert(candidate.session.clone()) {
                 let log = self.log_of(&candidate.session).await?;
-                let given = since.iter().find(|cursor| cursor.scope() == candidate.session.as_str());
-                let from = given.cloned().or_else(|| (!candidate.is_running).then(|| log.beginning()));
-                let follow = log.follow(FollowOptions { since: from, ..stream.options.clone() })?;
-                stream.open.push((Arc::new(candidate.clone()), follow));
+                let from = cursor_of(candidate).cloned();
+                let from = from.or_else(|| (!candidate.is_running).then(|| log.beginning()));
+                stream.begin(candidate, log, from).map_err(|(_, error)| error)?;
+            }
+        }
+        for candidate in meant {
+            if stream.known.insert(candidate.session.clone()) {
+                let given = cursor_of(candidate).cloned();
+                match (self.log_of(&candidate.session).await, given) {
+                    (Ok(log), given) => {
+                        let from = given.or_else(|| is_later(candidate).then(|| log.beginning()));
+                        if let Err((joining, error)) = stream.begin(candidate, log, from) {
+                            stream.refuse(joining, error);
+                        }
+                    }
+                    // Its log was removed, or cannot be read: all the others are followed.
+                    (Err(_), Some(given)) => stream.lost(&Arc::new(candidate.clone()), &given, &given),
+                    (Err(error), None) if candidate.is_running => return Err(error),
+                    (Err(_), None) => {}
+                }
             }
         }
         Ok(stream)
@@ -136,21 +208,109 @@ fn arrivals(project: ProjectHandle, targets: Vec<Target>, seen: Seen) -> Arrival
 }
 
 impl FollowSessions {
-    /// Opens the sessions among `arrived` that are new.
-    fn join(&mut self, arrived: Vec<(Candidate, Log)>) {
-        for (candidate, log) in std::mem::take(&mut self.refused).into_iter().chain(arrived) {
-            if self.known.contains(&candidate.session) {
-                continue;
-            }
-            let from = Some(log.beginning());
-            match log.follow(FollowOptions { since: from, ..self.options.clone() }) {
-                Ok(follow) => {
-                    self.known.insert(candidate.session.clone());
-                    self.open.push((Arc::new(candidate), follow));
-                }
-                Err(_) => self.refused.push((candidate, log)),
+    /// Opens a session after `from`, or from now on, which the reader is told as a position.
+    fn begin(
+        &mut self,
+        candidate: &Candidate,
+        log: Log,
+        from: Option<Cursor>,
+    ) -> Result<(), (Joining, Error)> {
+        let (session, now) = (Arc::new(candidate.clone()), from.is_none());
+        let from = from.unwrap_or_else(|| log.latest());
+        let told = Followed::Session {
+            session: Arc::clone(&session),
+            item: FollowItem::Heartbeat { cursor: from.clone() },
+        };
+        self.open(Joining { session, log, from })?;
+        self.news.extend(now.then_some(told));
+        Ok(())
+    }
+
+    /// Opens a session. A cursor that its log does not accept is told as a gap.
+    fn open(&mut self, joining: Joining) -> Result<(), (Joining, Error)> {
+        let Joining { session, log, from } = &joining;
+        let mut opened = log.follow(self.options.clone().with_since(from.clone()));
+        if opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidCursor) {
+            let beginning = log.beginning();
+            opened = log.follow(self.options.clone().with_since(beginning.clone()));
+            if opened.is_ok() {
+                self.lost(session, from, &beginning);
             }
         }
+        match opened {
+            Ok(follow) => {
+                self.open.push((joining.session, follow));
+                Ok(())
+            }
+            Err(error) => Err((joining, error)),
+        }
+    }
+
+    /// Tells the reader that records of a session may be lost.
+    fn lost(&mut self, session: &Arc<Candidate>, from: &Cursor, to: &Cursor) {
+        let (from, to, kinds) = (from.clone(), to.clone(), self.options.kinds.clone());
+        let item = FollowItem::Gap { from, to, kinds };
+        self.news.push_back(Followed::Session { session: Arc::clone(session), item });
+    }
+
+    /// Tells the reader that a session has no place, and keeps it for later.
+    fn refuse(&mut self, joining: Joining, error: Error) {
+        let (session, from) = (Arc::clone(&joining.session), joining.from.clone());
+        self.news.push_back(Followed::Refused { session, from, error: Arc::new(error) });
+        self.refused.push(joining);
+    }
+
+    /// Opens the sessions among `arrived` that are new.
+    fn join(&mut self, arrived: Vec<(Candidate, Log)>) {
+        for (candidate, log) in arrived {
+            if self.known.insert(candidate.session.clone()) {
+                let (session, from) = (Arc::new(candidate), log.beginning());
+                if let Err((joining, error)) = self.open(Joining { session, log, from }) {
+                    self.refuse(joining, error);
+                }
+            }
+        }
+    }
+
+    /// Tries the sessions again that had no place.
+    fn try_again(&mut self) {
+        for joining in std::mem::take(&mut self.refused) {
+            if let Err((joining, _)) = self.open(joining) {
+                self.refused.push(joining);
+            }
+        }
+    }
+
+    fn timer(&self, after: Duration) -> Timer {
+        let clock = &self.project.shared().inner.clock;
+        clock.sleep_until(clock.boot_time().saturating_add(after))
+    }
+
+    /// Returns the next item, or `None` if there is none now.
+    fn poll_item(&mut self, context: &mut Context<'_>) -> Option<Followed> {
+        if let Some(told) = self.news.pop_front() {
+            return Some(told);
+        }
+        let mut asked = 0;
+        while asked < self.open.len() {
+            let at = (self.turn + asked) % self.open.len();
+            let (session, follow) = self.open.get_mut(at)?;
+            match Pin::new(follow).poll_next(context) {
+                Poll::Ready(Some(item)) => {
+                    let session = Arc::clone(session);
+                    self.turn = at + 1;
+                    return Some(Followed::Session { session, item });
+                }
+                // The next one moves to this place.
+                Poll::Ready(None) => {
+                    self.open.remove(at);
+                    // Its place is free.
+                    self.try_again();
+                }
+                Poll::Pending => asked += 1,
+            }
+        }
+        self.news.pop_front()
     }
 }
 
@@ -165,26 +325,38 @@ impl Stream for FollowSessions {
             if let Some((sessions, seen)) = arrived {
                 this.arrivals = Some(arrivals(this.project.clone(), this.targets.clone(), seen));
                 this.join(sessions);
+            } else {
+                // The project is closed. Whoever holds the places must not hold the stream open.
+                this.refused.clear();
             }
         }
-        let mut asked = 0;
-        while asked < this.open.len() {
-            let at = (this.turn + asked) % this.open.len();
-            let Some((session, follow)) = this.open.get_mut(at) else { break };
-            match Pin::new(follow).poll_next(context) {
-                Poll::Ready(Some(item)) => {
-                    let session = Arc::clone(session);
-                    this.turn = at + 1;
-                    return Poll::Ready(Some(Followed { session, item }));
-                }
-                // The next one moves to this place.
-                Poll::Ready(None) => {
-                    this.open.remove(at);
-                }
-                Poll::Pending => asked += 1,
+        // In a loop, because a new timer must be polled to wake this task.
+        while !this.refused.is_empty() {
+            let mut retry = this.retry.take().unwrap_or_else(|| this.timer(RETRY));
+            if retry.as_mut().poll(context).is_pending() {
+                this.retry = Some(retry);
+                break;
             }
+            this.try_again();
         }
-        if this.open.is_empty() && this.arrivals.is_none() { Poll::Ready(None) } else { Poll::Pending }
+        if let Some(item) = this.poll_item(context) {
+            this.silence = None;
+            return Poll::Ready(Some(item));
+        }
+        if !this.open.is_empty() {
+            // Each session has heartbeats of its own.
+            this.silence = None;
+            return Poll::Pending;
+        }
+        if this.arrivals.is_none() && this.refused.is_empty() {
+            return Poll::Ready(None);
+        }
+        let mut silence = this.silence.take().unwrap_or_else(|| this.timer(this.options.heartbeat));
+        if silence.as_mut().poll(context).is_pending() {
+            this.silence = Some(silence);
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Followed::Heartbeat))
     }
 }
 

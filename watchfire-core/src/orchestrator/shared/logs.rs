@@ -6,16 +6,18 @@ use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::records::OutputOf;
 use super::{SessionOutcome, Spent, SpentRecord};
 use crate::backend::{Backend, Message, Source, Status};
 use crate::clock::Clock;
 use crate::files::{open_untrusted, read_untrusted, remove_tree};
 use crate::model::{Alias, Mode, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log, LogOptions, LogSubject, present};
+use crate::observe::{Body, Log, LogSubject, present};
 use crate::session::{Recorded, Recording};
 use crate::{Error, ErrorKind, Result};
 
-/// Epoch of the cursors of a log that was read back. Running sessions have one of their own, which is never 0.
+/// Epoch of the cursors of records that no program has written to the log, and that are made of the conversation and the
+/// recording. Programs that run sessions have epochs of their own, which are never 0.
 const REPLAYED: u64 = 0;
 /// Maximum length of a header, in bytes and in lines.
 const HEADER: (u64, usize) = (64 << 10, 40);
@@ -23,8 +25,10 @@ const HEADER: (u64, usize) = (64 << 10, 40);
 const TRANSCRIPT: u64 = 256 << 20;
 /// Ending of the folder with the recording.
 pub(crate) const RECORDING: &str = "recording";
+/// Ending of the file with the records.
+pub(crate) const EVENTS: &str = "events";
 /// Endings of the files and folders that a log consists of. What the session spent is kept for the sums.
-pub(crate) const LOG_FILES: [&str; 4] = ["log", "jsonl", "sandbox.json", RECORDING];
+pub(crate) const LOG_FILES: [&str; 5] = ["log", "jsonl", "sandbox.json", EVENTS, RECORDING];
 
 /// The log of one session: the output of its agent as text and as a recording, its conversation, its sandbox and its
 /// spending. The log stays when the session and its worktree are gone.
@@ -173,8 +177,9 @@ impl SessionLog {
         Ok(if by_line.is_empty() { backend.normalize(&text) } else { by_line })
     }
 
-    /// Reads its output and its conversation from disk into a closed record log. Cursors from the time when the session ran are
-    /// invalid in it, and what hooks and the screen reported is missing.
+    /// Reads its records from disk into a closed log, in which cursors from the time when the session ran are valid. What its
+    /// orchestrator could not write, because it was killed, is added from the output and the conversation; that records may be missing
+    /// there, of what hooks and the screen reported, is told as a gap.
     ///
     /// # Errors
     /// Those of the disk.
@@ -182,9 +187,22 @@ impl SessionLog {
         let scope = self.session.as_ref().map_or_else(|| self.name(), ToString::to_string);
         let name = self.alias.as_ref().map_or_else(|| scope.clone(), ToString::to_string);
         let subject = LogSubject::new(name, &self.agent);
-        let log = Log::new(scope, REPLAYED, subject, &LogOptions::default(), Arc::clone(clock));
+        let mut output = OutputOf::new(self.recording()?);
+        let events = self.path.with_extension(EVENTS);
+        let (log, is_over) = Log::reread(scope, REPLAYED, subject, Arc::clone(clock), &events, &mut output)?;
+        if is_over {
+            log.close();
+            return Ok(log);
+        }
         let started = self.started_at.clone().unwrap_or_else(|| clock.now());
-        log.push_at(started.clone(), Source::Process, Body::lifecycle("replayed", serde_json::Value::Null));
+        // Nothing was written: a log of an earlier release.
+        if log.latest() == log.beginning() {
+            log.push_at(
+                started.clone(),
+                Source::Process,
+                Body::lifecycle("replayed", serde_json::Value::Null),
+            );
+        }
         let mut messages = self.messages(backend)?.into_iter().peekable();
         let (mut ended, mut exit) = (started, None);
         for part in self.recording()?.into_iter().flat_map(|recording| recording.read()) {
@@ -193,6 +211,7 @@ impl SessionLog {
                     (at, Body::Output { bytes: bytes.into(), text: Box::default(), lead: 0 })
                 }
                 Recorded::Missing { offset, length } => {
+                    log.skip_output(length);
                     let gone = serde_json::json!({ "offset": offset, "length": length });
                     (ended.clone(), Body::lifecycle("output_missing", gone))
                 }
@@ -256,6 +275,7 @@ mod tests {
         write("0001-1-c.log", &header("task_number: 1\nstarted_at: 2026-02-03T14:05:00Z"));
         write("0002-1-a.log", &header("task_number: 2"));
         write("0001-1-c.jsonl", "x");
+        write("0001-1-c.events", "x");
         write("0001-1-c.spent.json", "{");
         assert_eq!(SessionLog::list(folder.path()).unwrap()[0].recording().unwrap(), None);
         fs::create_dir(at("0001-1-c.recording")).unwrap();
@@ -278,6 +298,7 @@ mod tests {
         logs[0].delete().unwrap();
         assert!(!at("0001-1-c.recording").exists());
         assert!(!at("0001-1-c.log").exists() && !at("0001-1-c.jsonl").exists());
+        assert!(!at("0001-1-c.events").exists());
         assert!(at("0001-1-c.spent.json").exists(), "for the sums");
         assert_eq!(logs[0].text(9).unwrap_err().code(), "not_found");
         assert!(SessionLog::list(&at("nowhere")).unwrap().is_empty());

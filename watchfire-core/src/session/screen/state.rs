@@ -111,7 +111,9 @@ impl Screen {
         let mut bytes = fed.terminal.redraw();
         // A redraw restores the grid, not the parser. The other terminal must be in the middle of the same
         // sequence, or the rest of it would be shown as text.
-        let (_, tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));
+        let (start, mut tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));
+        // The log of a session that was taken over is ahead of a terminal that is fed from the beginning.
+        tail.truncate(usize::try_from(fed.offset.saturating_sub(start)).unwrap_or(usize::MAX));
         bytes.extend(unfinished(&tail));
         bytes
     }

@@ -75,6 +75,7 @@ pub(in crate::session) async fn run(
             let missing = output.offset - offset;
             shared.remark(format!("{missing} bytes of the agent's output are missing: the disk was full"));
             sinks.file.iter_mut().for_each(LogFile::gap);
+            shared.log.skip_output(missing);
         }
         offset = output.next_offset();
         if !output.bytes.is_empty() {

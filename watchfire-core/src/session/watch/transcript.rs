@@ -114,6 +114,9 @@ async fn follow(
                     take_in_before(&shared, &*backend, &read);
                     take_in(&shared, &*backend, &read.lines, read_for);
                     if !read.more {
+                        if tail.at.is_some() {
+                            shared.log.caught_up();
+                        }
                         break;
                     }
                 }

@@ -17,7 +17,7 @@ pub(crate) struct FollowArgs {
     /// The sessions. Those that begin later and fit are joined
     #[arg(value_name = "TARGET", default_value = "all")]
     targets: Vec<Target>,
-    /// Go on after this cursor, one for each session
+    /// Go on after this cursor: the last of each session
     #[arg(long, value_name = "CURSOR")]
     since: Vec<String>,
     /// Kinds of records: delivery, event, issue, lifecycle, output, status, transcript
@@ -67,6 +67,7 @@ fn show(out: Out, record: &proto::FollowResponse) {
             format!("{} {}", event.kind, about.unwrap_or_default())
         }
         "gap_detected" => "… some records are missing here, because they were not read in time".to_owned(),
+        "too_many_watchers" => "… too many watch this session; it is joined once there is a place".to_owned(),
         other => other.to_owned(),
     };
     let who = out.style.dim(&name(&record.alias, record.task_number));

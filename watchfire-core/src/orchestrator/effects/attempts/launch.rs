@@ -17,7 +17,7 @@ use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, LiveRecord, Preparation, Reached, SandboxRecord, SessionNote,
     SessionRequest, files, notes,
 };
-use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking};
+use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking, open_records};
 use crate::prompt::Assignment;
 use crate::sandbox::{Confined, PolicyReport};
 use crate::schedule::{Fact, Life, NoticeCode, RunOptions, SessionRef, resolve};
@@ -222,6 +222,7 @@ pub(in crate::orchestrator::effects) async fn start(
     }
     let mail = shared.mailbox_of(life.id);
     let mailbox = blocking("opening a mailbox", move || Ok(Mailbox::open(mail))).await?;
+    let log = open_records(shared, &info, &log_name).await;
     let recording = log_name.with_extension(RECORDING);
     let request = HostRequest::new(session.clone(), confined, channel, recording);
     let request = request.with_held(held).with_limit(time_limit);
@@ -245,6 +246,7 @@ pub(in crate::orchestrator::effects) async fn start(
         size: options.size,
         log_name,
         log_file,
+        log,
         readiness: launch.readiness,
         prompt: typed,
         completion,

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::backend::{Backend, PromptDelivery, Readiness, SessionContext};
 use crate::failpoint::reached;
 use crate::model::{AgentsMay, ProcessIdentity, RepoPath};
-use crate::observe::{Log, LogSubject};
+use crate::observe::Log;
 use crate::orchestrator::compose::{LiveRecord, files, notes, progress, resume};
 use crate::orchestrator::desk::{ProjectDesk, attend};
 use crate::orchestrator::shared::{ProjectShared, blocking};
@@ -61,6 +61,7 @@ pub(in crate::orchestrator::effects) struct Assembly {
     pub(in crate::orchestrator::effects) size: Size,
     pub(in crate::orchestrator::effects) log_name: PathBuf,
     pub(in crate::orchestrator::effects) log_file: Option<LogFile>,
+    pub(in crate::orchestrator::effects) log: Log,
     pub(in crate::orchestrator::effects) readiness: Readiness,
     pub(in crate::orchestrator::effects) prompt: PromptDelivery,
     pub(in crate::orchestrator::effects) completion: Completion,
@@ -88,10 +89,6 @@ impl Assembly {
         let Self { hosted, info, directory, backend, context, log_name, purse, fence, .. } = self;
         let inner = &shared.inner;
         let Hosted { process, guard, agent, guardian, .. } = hosted;
-        let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
-        // Tells this run of the program apart: a cursor of another one is rejected.
-        let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
-        let log = Log::new(info.id.as_str(), epoch, subject, &inner.log_options, Arc::clone(&inner.clock));
         let can_ask = self.workspace.filter(|_| backend.capabilities().chat);
         let uncommitted = can_ask.map(|key| -> Arc<dyn Uncommitted> {
             Arc::new(Work { workspace: Arc::clone(&shared.workspace), key })
@@ -111,7 +108,7 @@ impl Assembly {
             reach: self.reach,
             vendor_session: self.vendor_session,
             terminal: (inner.terminals)(self.size),
-            log,
+            log: self.log,
             sinks: Sinks { file: self.log_file },
             readiness: self.readiness,
             prompt: self.prompt,

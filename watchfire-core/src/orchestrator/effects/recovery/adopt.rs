@@ -11,7 +11,7 @@ use crate::observe::Body;
 use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, notes};
 use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, stall_after, watch_signals};
 use crate::orchestrator::effects::claims;
-use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking, caught};
+use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking, caught, open_records};
 use crate::schedule::{Answer, Life, LifeState, NoticeCode, SessionRef};
 use crate::session::{
     Deadline, LogFile, Mailbox, Reach, Recording, STALL_AFTER, Session, SessionDirectory, SessionInfo, Taken,
@@ -76,17 +76,19 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
     let ending = blocking("looking at a recording", move || Recording::ending(&at)).await?;
     let ended = ending.at.map(|at| boot_time_of(shared, &at));
     let timed_out = ended.zip(deadline).is_some_and(|(ended, deadline)| deadline.had_passed(ended));
+    let info = SessionInfo {
+        id: session.id.clone(),
+        alias: session.alias.clone(),
+        project: shared.id.clone(),
+        mode: note.mode,
+        task,
+        backend: session.backend.clone(),
+        started_at: note.started_at,
+    };
+    let log = open_records(shared, &info, &note.log_name).await;
     let started = Assembly {
         hosted,
-        info: SessionInfo {
-            id: session.id.clone(),
-            alias: session.alias.clone(),
-            project: shared.id.clone(),
-            mode: note.mode,
-            task,
-            backend: session.backend.clone(),
-            started_at: note.started_at,
-        },
+        info,
         signals: watch_signals(&note.completion, &directory),
         directory,
         backend,
@@ -95,6 +97,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         vendor_session: session.vendor_session.clone(),
         size: ending.size.unwrap_or_default(),
         log_file,
+        log,
         record: LiveRecord::written(task, &note.log_name),
         log_name: note.log_name,
         readiness: note.readiness,
