@@ -176,6 +176,16 @@ impl Server {
         if let Some(heartbeat) = request.heartbeat_ms {
             options = options.with_heartbeat(Duration::from_millis(heartbeat.max(100)));
         }
+        if !since.is_empty() {
+            // Of all projects: the reader was there when the newest of them began, and away after that.
+            let known = self.known(true).await?;
+            let is_named = |it: &&Candidate| {
+                since.iter().any(|cursor| cursor.to_string().starts_with(&format!("{}:", it.session)))
+            };
+            if let Some(newest) = known.iter().filter(is_named).max_by_key(|it| it.started_at.unix_millis()) {
+                options = options.with_begun_since(newest.started_at.clone());
+            }
+        }
         // Who is meant by a name is looked for in all projects at once.
         let mut single = Vec::new();
         for target in targets.iter().filter(|target| target.is_single()) {

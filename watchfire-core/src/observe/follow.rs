@@ -17,6 +17,7 @@ use super::ring::Place;
 use super::slots::SlotGuard;
 use super::wire::EventView;
 use crate::Result;
+use crate::model::Timestamp;
 
 /// Maximum number of records taken under one lock, and of their bytes. Bounds the memory of a slow reader: it holds
 /// pointers to at most this many records that the log may have evicted.
@@ -32,12 +33,20 @@ pub struct FollowOptions {
     pub kinds: Vec<RecordKind>,
     /// Silence after which the stream carries a heartbeat.
     pub heartbeat: Duration,
+    /// Of a stream of several sessions: those that began at this time or later are followed from their first record on, also
+    /// if they have ended.
+    pub begun_since: Option<Timestamp>,
 }
 
 impl Default for FollowOptions {
     /// Follows all kinds from now on, with a heartbeat after 15 s of silence.
     fn default() -> Self {
-        Self { since: None, kinds: RecordKind::ALL.to_vec(), heartbeat: Duration::from_secs(15) }
+        Self {
+            since: None,
+            kinds: RecordKind::ALL.to_vec(),
+            heartbeat: Duration::from_secs(15),
+            begun_since: None,
+        }
     }
 }
 
@@ -53,6 +62,13 @@ impl FollowOptions {
     #[must_use]
     pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = RecordKind>) -> Self {
         self.kinds = kinds.into_iter().collect();
+        self
+    }
+
+    /// Follows sessions that began at `time` or later from their first record on.
+    #[must_use]
+    pub fn with_begun_since(mut self, time: Timestamp) -> Self {
+        self.begun_since = Some(time);
         self
     }
 
@@ -94,7 +110,7 @@ impl FollowItem {
     /// Returns the form for the wire. A gap and a heartbeat become events of the kinds `gap_detected` and `heartbeat`,
     /// stamped with `time`. A reader that goes on from the cursor of any event misses nothing.
     #[must_use]
-    pub fn view(&self, time: &crate::model::Timestamp) -> EventView {
+    pub fn view(&self, time: &Timestamp) -> EventView {
         let time = time.to_millis_string();
         match self {
             Self::Record(record) => EventView::from(&**record),

@@ -175,6 +175,12 @@ async fn was_away() {
     let lines: Vec<_> = lines.iter().map(|(task, text)| (*task, text.trim())).collect();
     assert_eq!(lines, [(1, "said so"), (2, "second"), (3, "third")]);
 
+    // A reader that knows another project only says when its newest session began.
+    let options = FollowOptions::default().with_begun_since(first.info().started_at.clone());
+    let other: Cursor = format!("other:{:016x}:{:016x}", 7, 1).parse().unwrap();
+    let mut stream = world.project.follow(all(), options, &[other]).await.unwrap();
+    assert_eq!(printed(&mut stream, 3).await.into_keys().collect::<Vec<_>>(), [1, 2, 3]);
+
     // A cursor of which nothing is known costs one session its certainty, and no other anything.
     let bad: Cursor = format!("{}:{:016x}:{:016x}", first.info().id, 7, 1).parse().unwrap();
     let since = [bad.clone()];

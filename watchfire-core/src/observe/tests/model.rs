@@ -228,6 +228,15 @@ impl World {
     }
 }
 
+/// Checks that output is not written a second time: the recording has it.
+#[test]
+fn the_file_grows_by_records_and_not_by_bytes() {
+    let world = World::new(RecordKind::ALL.to_vec(), LogOptions::default());
+    (0..128).for_each(|_| drop(world.log.push_output(&[b'x'; 8192])));
+    let grown = world.file().len() - world.written;
+    assert!(grown < 128 * 64, "{grown} bytes for 1 MiB in 128 records");
+}
+
 fn kind() -> impl Strategy<Value = RecordKind> {
     proptest::sample::select(RecordKind::ALL)
 }

@@ -229,12 +229,14 @@ impl Woken {
 }
 
 /// The agent does not pay for those who watch it.
-#[test]
-fn ten_thousand_waiters_cost_a_noisy_session_nothing() {
+#[tokio::test]
+async fn ten_thousand_waiters_cost_a_noisy_session_nothing() {
     const MANY: usize = 10_000;
     let slots = WatcherSlots::new(2 * MANY);
-    let (log, _) = log_with(&LogOptions { watchers: 2 * MANY, slots, ..LogOptions::default() });
-    let (woken, wanted) = (Arc::new(Woken::default()), until("status:idle"));
+    let options = LogOptions { watchers: 2 * MANY, slots, ..LogOptions::default() };
+    let log = Log::new("s1", 1, LogSubject::new("a", "b"), &options, Arc::new(crate::clock::SystemClock));
+    let wanted = until("status:idle").with_include([Include::Status]);
+    let woken = Arc::new(Woken::default());
     let waker = std::task::Waker::from(Arc::clone(&woken));
     let context = &mut std::task::Context::from_waker(&waker);
     let mut watches: Vec<_> = (0..MANY).map(|_| Box::pin(log.watch(&wanted))).collect();

@@ -96,7 +96,8 @@ impl ProjectHandle {
     ///
     /// With cursors, targets for several sessions also mean those of a reader that was away: each session that a cursor
     /// names, though it has ended, and each that fits and began no earlier than the newest of them, from its first record
-    /// on. A cursor of a session that this project does not know is ignored. A cursor that its session does not accept is a
+    /// on. A reader of several projects gives each the start of the newest session of all of them
+    /// ([`FollowOptions::begun_since`]). A cursor of a session that this project does not know is ignored. A cursor that its session does not accept is a
     /// [`Gap`](FollowItem::Gap), after which all records follow that are kept.
     ///
     /// # Errors
@@ -113,7 +114,8 @@ impl ProjectHandle {
         let begun = *self.shared().begun().borrow();
         let seen = Seen { since: self.shared().inner.clock.now(), passed: begun, begun };
         let arrivals = goes_on.then(|| arrivals(self.clone(), targets.clone(), seen));
-        let ended = !since.is_empty() || targets.iter().any(Target::is_single);
+        let ended =
+            !since.is_empty() || options.begun_since.is_some() || targets.iter().any(Target::is_single);
         let candidates = self.candidates(ended).await?;
         let mut single: Vec<&Candidate> = Vec::new();
         let mut meant: Vec<&Candidate> = Vec::new();
@@ -128,8 +130,10 @@ impl ProjectHandle {
         }
         let cursor_of = |it: &Candidate| since.iter().find(|cursor| cursor.scope() == it.session.as_str());
         // In whole seconds, as the logs of sessions that ended have the times.
-        let second = |it: &Candidate| it.started_at.unix_millis().div_euclid(1_000);
+        let second_of = |at: &Timestamp| at.unix_millis().div_euclid(1_000);
+        let second = |it: &Candidate| second_of(&it.started_at);
         let newest = candidates.iter().filter(|it| cursor_of(it).is_some()).map(second).max();
+        let newest = newest.max(options.begun_since.as_ref().map(second_of));
         let fits = |it: &Candidate| {
             targets.iter().any(|target| !target.is_single() && target.means(it, Some(self.id())))
         };
