@@ -409,6 +409,7 @@ fn event(line: &Value) -> Option<Message> {
         _ => return None,
     };
     let mut message = Message::new(role, part.into_iter().collect());
+    message.is_piece = line.get("delta").and_then(Value::as_bool) == Some(true);
     message.at = json::moment(line, "timestamp");
     if text("type") == "result" {
         message.usage =

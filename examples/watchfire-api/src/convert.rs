@@ -53,6 +53,7 @@ pub(crate) fn watch(response: WatchResponse) -> proto::WatchResponse {
         output,
         raw_output,
         delivery,
+        warnings,
         ..
     } = response;
     let AgentView { name, uuid, provider, status, last_status_at, .. } = agent;
@@ -78,6 +79,7 @@ pub(crate) fn watch(response: WatchResponse) -> proto::WatchResponse {
                 last_error,
             }
         }),
+        warnings,
     }
 }
 
@@ -182,6 +184,7 @@ pub fn watch_json(response: &proto::WatchResponse) -> Value {
             })
         }),
     );
+    add("warnings", (!response.warnings.is_empty()).then(|| response.warnings.clone().into()));
     all
 }
 
@@ -316,7 +319,8 @@ mod tests {
             "output": { "text": "OK\n", "truncated": true, "omitted_bytes": 120,
                         "oldest_available_cursor": cursor(7) },
             "raw_output": { "text": "OK\r\n", "truncated": false, "omitted_bytes": 0 },
-            "delivery": { "input_available": true, "last_state": "submitted", "last_error": null }
+            "delivery": { "input_available": true, "last_state": "submitted", "last_error": null },
+            "warnings": ["output_truncated"]
         });
         let response: WatchResponse = serde_json::from_value(wanted.clone()).unwrap();
         assert_eq!(watch_json(&watch(response)), wanted);

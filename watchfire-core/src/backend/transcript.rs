@@ -52,6 +52,9 @@ pub struct Message {
     /// Provider's id of the message. Lines with the same id are parts of one message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// True for a piece of a message that a stream sends bit by bit. The next piece continues its text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_piece: bool,
     /// Time of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,

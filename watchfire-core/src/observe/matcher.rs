@@ -12,8 +12,15 @@ pub(super) struct Matcher {
     parts: Vec<Self>,
     /// True once it came true. Parts of `all` come true at different times.
     is_true: bool,
-    /// End of the output so far. Always shorter than the wanted text, so that only new output can complete a match.
-    carry: String,
+    carry: Carry,
+}
+
+/// Ends of what was read so far. Always shorter than the wanted text, so that only something new can complete a match.
+#[derive(Debug, Default)]
+struct Carry {
+    output: String,
+    /// Of a message in pieces.
+    message: String,
 }
 
 impl Matcher {
@@ -22,7 +29,7 @@ impl Matcher {
             Condition::All(parts) | Condition::Any(parts) => parts.iter().cloned().map(Self::new).collect(),
             _ => Vec::new(),
         };
-        Self { condition, parts, is_true: false, carry: String::new() }
+        Self { condition, parts, is_true: false, carry: Carry::default() }
     }
 
     pub(super) fn condition(&self) -> &Condition {
@@ -48,7 +55,7 @@ impl Matcher {
         self.step(&mut |leaf, carry| is_met(leaf, carry, record))
     }
 
-    fn step(&mut self, is_met: &mut impl FnMut(&Condition, &mut String) -> bool) -> bool {
+    fn step(&mut self, is_met: &mut impl FnMut(&Condition, &mut Carry) -> bool) -> bool {
         // Every part sees every record, also when another one came true with it.
         for part in self.parts.iter_mut().filter(|part| !part.is_true) {
             part.step(is_met);
@@ -75,26 +82,38 @@ impl Matcher {
     }
 }
 
+/// Returns true if `text` completes the wanted one, which may be split between two records.
+fn is_found(carry: &mut String, text: &str, wanted: &str) -> bool {
+    carry.push_str(text);
+    let found = carry.contains(wanted);
+    // One byte less than its length is carried over.
+    let mut start = carry.len() - carry.len().min(wanted.len().saturating_sub(1));
+    while !carry.is_char_boundary(start) {
+        start += 1;
+    }
+    carry.drain(..start);
+    found
+}
+
 /// Returns true if a record meets a condition that is no list.
-fn is_met(condition: &Condition, carry: &mut String, record: &Record) -> bool {
+fn is_met(condition: &Condition, carry: &mut Carry, record: &Record) -> bool {
     match (condition, &record.body) {
         (Condition::Delivery(wanted), Body::Delivery { state, .. }) => wanted == state,
         (Condition::Event(wanted), Body::Event { name, .. } | Body::Lifecycle { name, .. }) => wanted == name,
         (Condition::Issue(wanted), Body::Issue(issue)) => wanted.is_none_or(|kind| kind == issue.kind),
-        (Condition::Output(wanted), Body::Output { text, .. }) => {
-            carry.push_str(text);
-            let found = carry.contains(wanted.as_str());
-            // The wanted text may be split between two records: carry one byte less than its length over.
-            let mut start = carry.len() - carry.len().min(wanted.len().saturating_sub(1));
-            while !carry.is_char_boundary(start) {
-                start += 1;
-            }
-            carry.drain(..start);
-            found
-        }
+        (Condition::Output(wanted), Body::Output { text, .. }) => is_found(&mut carry.output, text, wanted),
         // Only the agent's own messages: the person's prompt may quote the awaited text.
         (Condition::Output(wanted) | Condition::Transcript(wanted), Body::Transcript(message)) => {
-            message.role == Role::Assistant && message.text().contains(wanted.as_str())
+            if !message.is_piece {
+                carry.message.clear();
+            }
+            let found =
+                message.role == Role::Assistant && is_found(&mut carry.message, &message.text(), wanted);
+            if !message.is_piece {
+                // A whole message ends with itself.
+                carry.message.clear();
+            }
+            found
         }
         // Records of a status are written only on a change, so an old one cannot match late.
         (Condition::Status(wanted), Body::Status(status)) => wanted == status,

@@ -53,12 +53,25 @@ impl Log {
     /// `gap_detected` if records that could have satisfied the condition were evicted; `target_off` if the session ends
     /// first or, for a status condition, fails.
     pub async fn watch(&self, request: &WatchRequest) -> Result<WatchResponse> {
+        self.watch_for(request, &request.kinds()).await
+    }
+
+    /// Does the same as [`watch`](Self::watch) from a position of a moment ago. That much has been printed since then is no
+    /// error: the response says what is missing.
+    ///
+    /// # Errors
+    /// Those of [`watch`](Self::watch).
+    pub(crate) async fn watch_on(&self, request: &WatchRequest) -> Result<WatchResponse> {
+        self.watch_for(request, &[]).await
+    }
+
+    /// Watches, if all records of `kinds` after the position are there.
+    async fn watch_for(&self, request: &WatchRequest, kinds: &[RecordKind]) -> Result<WatchResponse> {
         let Some(until) = &request.until else { return self.snapshot(request) };
         let condition: Condition = until.parse()?;
         // Held for as long as this future lives.
         let _slots = self.take_slots()?;
-        let mut kinds = request.kinds();
-        kinds.extend(condition.kinds());
+        let kinds: Vec<_> = kinds.iter().copied().chain(condition.kinds()).collect();
         // Fixed before the check below, so that a status change in between is seen by the wait.
         let start = self.start(request, &kinds)?;
         let mut matcher = Matcher::new(condition);
@@ -96,7 +109,9 @@ impl Log {
                 lost(ErrorKind::CursorExpired, message, &ring, kinds).with("requested_cursor", cursor)
             );
         }
-        let lost = |kind| ring.lane(kind).map_or(0, |lane| lane.loss().bytes);
+        // Where something is lost after the position already, everything that ever was is the upper bound.
+        let before = |lane: &&Lane| open || lane.lost_until() <= sequence;
+        let lost = |kind| ring.lane(kind).filter(before).map_or(0, |lane| lane.loss().bytes);
         Ok(Start {
             sequence,
             lost_output: lost(RecordKind::Output),
@@ -186,18 +201,23 @@ impl Log {
         // The selection holds pointers to records. Rendering them takes time and needs no lock.
         drop(ring);
         let provider = &shared.subject.provider;
+        let transcript =
+            request.includes(Include::Transcript).then(|| selection.transcript(provider, request));
+        let output = request.includes(Include::Output).then(|| selection.output(request));
+        let raw_output = request.includes(Include::RawOutput).then(|| selection.raw_output(request));
+        let mut cut = output.iter().chain(&raw_output).map(|view| view.truncated);
+        let is_cut = cut.any(|is_cut| is_cut) || transcript.as_ref().is_some_and(|it| it.truncated);
         WatchResponse {
             schema: 1,
             agent,
             cursor: selection.cursor.clone(),
             matched,
             events: selection.events.iter().map(|record| EventView::from(&**record)).collect(),
-            transcript: request
-                .includes(Include::Transcript)
-                .then(|| selection.transcript(provider, request)),
-            output: request.includes(Include::Output).then(|| selection.output(request)),
-            raw_output: request.includes(Include::RawOutput).then(|| selection.raw_output(request)),
+            transcript,
+            output,
+            raw_output,
             delivery: request.includes(Include::Delivery).then_some(delivery),
+            warnings: if is_cut { vec!["output_truncated".to_owned()] } else { Vec::new() },
         }
     }
 }

@@ -9,7 +9,7 @@ use super::cursor::Cursor;
 use super::delivery::DeliveryState;
 use super::record::{Body, Record, RecordKind};
 use super::sanitize::present;
-use crate::backend::{Role, Source, Status};
+use crate::backend::{Message, Role, Source, Status};
 use crate::{Error, ErrorKind};
 
 /// A request to a log.
@@ -292,6 +292,9 @@ pub struct WatchResponse {
     /// State of the last delivery, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryView>,
+    /// Codes of what is less than was asked for: `output_truncated` where the transcript or the output is cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Identity and status of the watched agent.
@@ -487,15 +490,13 @@ impl TranscriptView {
     ) -> Self {
         // Bytes lost before these records are missing from the transcript as well.
         let (mut messages, mut left, mut omitted) = (Vec::new(), limit, lost);
-        let mut latest = None;
+        let mut latest = Latest::default();
         // From the newest message, because the limit keeps the end.
         for record in records.rev() {
             let Body::Transcript(message) = &record.body else { continue };
             let text = shown(&message.text());
             // Not from what is left of the limit: words of others after it must not take it away.
-            if latest.is_none() && message.role == Role::Assistant && !text.trim().is_empty() {
-                latest = Some(end_of(&text, limit).to_owned());
-            }
+            latest.add_before(message, &text);
             let tail = end_of(&text, left);
             omitted += (text.len() - tail.len()) as u64 + record.omitted_bytes;
             left -= tail.len().min(left);
@@ -513,8 +514,38 @@ impl TranscriptView {
             });
         }
         messages.reverse();
-        let latest_text = latest.unwrap_or_default();
+        let latest_text = end_of(&latest.text, limit).to_owned();
         Self { cursor, messages, latest_text, truncated: omitted > 0, omitted_bytes: omitted }
+    }
+}
+
+/// The agent's last message, from its end.
+#[derive(Default)]
+struct Latest<'a> {
+    text: String,
+    /// The part of it that was found last.
+    first: Option<&'a Message>,
+    is_whole: bool,
+}
+
+impl<'a> Latest<'a> {
+    /// Adds what came before.
+    fn add_before(&mut self, message: &'a Message, text: &str) {
+        let Some(first) = self.first else {
+            if message.role == Role::Assistant && !text.trim().is_empty() {
+                (self.text, self.first) = (text.to_owned(), Some(message));
+            }
+            return;
+        };
+        // Pieces of a stream follow each other; lines of one message have its id.
+        let is_piece = first.is_piece && message.is_piece;
+        let is_line = first.id.is_some() && first.id == message.id;
+        self.is_whole |= message.role != Role::Assistant || !is_piece && !is_line;
+        if !self.is_whole && !text.is_empty() {
+            self.text.insert_str(0, if is_piece { "" } else { "\n" });
+            self.text.insert_str(0, text);
+            self.first = Some(message);
+        }
     }
 }
 

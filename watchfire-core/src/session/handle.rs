@@ -257,7 +257,7 @@ impl Session {
         if request.until.as_deref() == Some("status:idle") {
             request = request.with_until("any(status:idle, event:turn_completed)");
         }
-        (detail, self.log().watch(&request).await)
+        (detail, self.log().watch_on(&request).await)
     }
 
     /// Submits a text. Returns `None` at the time `end`; the text stays in line then.

@@ -124,7 +124,9 @@ fn output_is_cut_to_its_end_where_it_may_be_cut() {
         let (log, _) = log();
         log.push_output(output);
         let answer = log.snapshot(&all().with_tail_bytes(bytes)).unwrap();
-        (answer.output.unwrap(), answer.raw_output.unwrap())
+        let (output, raw) = (answer.output.unwrap(), answer.raw_output.unwrap());
+        assert_eq!(!answer.warnings.is_empty(), output.truncated || raw.truncated);
+        (output, raw)
     };
     let (output, _) = tail(b"alpha beta", 6);
     assert_eq!((output.text.as_str(), output.truncated, output.omitted_bytes), ("a beta", true, 4));

@@ -212,6 +212,58 @@ fn the_latest_text_is_the_agents() {
     assert_eq!(answer.transcript.unwrap().latest_text, "the answer");
 }
 
+#[tokio::test]
+async fn a_message_in_pieces_is_one() {
+    let (log, _) = log();
+    let piece = |text: &str| {
+        let mut message = Message::new(Role::Assistant, vec![Part::Text { text: text.to_owned() }]);
+        message.is_piece = true;
+        Body::Transcript(message)
+    };
+    let whole = |id: &str, text: &str| {
+        let mut message = Message::new(Role::Assistant, vec![Part::Text { text: text.to_owned() }]);
+        message.id = Some(id.to_owned());
+        Body::Transcript(message)
+    };
+    let latest = || log.snapshot(&WatchRequest::default()).unwrap().transcript.unwrap().latest_text;
+    let task = waiting(&log, until("transcript:FAKE-DONE")).await;
+    log.push(Source::Transcript, says("before"));
+    log.push(Source::Protocol, piece("it is FA"));
+    let last = log.push(Source::Protocol, piece("KE-DONE"));
+    assert_eq!(task.await.unwrap().unwrap().matched, Some(last));
+    assert_eq!(latest(), "it is FAKE-DONE");
+    log.push(Source::Transcript, whole("m1", "one"));
+    log.push(Source::Transcript, whole("m1", "two"));
+    assert_eq!(latest(), "one\ntwo");
+    log.push(Source::Transcript, says("three"));
+    log.push(Source::Transcript, says("four"));
+    assert_eq!(latest(), "four");
+    // The end of one and the beginning of the next are no word.
+    let task = waiting(&log, until("transcript:FIVESIX")).await;
+    log.push(Source::Transcript, says("FIVE"));
+    log.push(Source::Transcript, says("SIX"));
+    assert!(!task.is_finished());
+    log.close();
+    assert_eq!(task.await.unwrap().unwrap_err().code(), "target_off");
+}
+
+/// What is printed before the wait begins is no reason to give no answer.
+#[tokio::test]
+async fn a_flood_between_a_text_and_its_wait_is_no_error() {
+    let (log, _) = log_with(&LogOptions { output: LaneLimits::new(4, 1 << 20), ..LogOptions::default() });
+    let from = log.latest();
+    for _ in 0..20 {
+        log.push_output(b"noise\n");
+    }
+    status(&log, Status::Processing);
+    let idle = status(&log, Status::Idle);
+    let request = until("status:idle").with_since(&from);
+    assert_eq!(log.watch(&request).await.unwrap_err().code(), "cursor_expired");
+    let answer = log.watch_on(&request).await.unwrap();
+    assert_eq!(answer.matched, Some(idle));
+    assert_eq!(answer.warnings, ["output_truncated"]);
+}
+
 /// Counts how often it is woken.
 #[derive(Default)]
 struct Woken(std::sync::atomic::AtomicUsize);
