@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("two_agents_ask_each_other_and_finish", two_agents_ask_each_other_and_finish),
         trial("a_question_outlives_a_restart", a_question_outlives_a_restart),
         trial("a_hostile_agent_gets_nowhere_with_the_name_of_another", hostile),
+        trial("every_call_has_one_result_for_each_who_makes_it", every_call_by_everybody),
         trial("an_idle_agent_is_given_the_question_as_a_text", an_idle_agent_is_given_the_question),
         trial(
             "an_agent_that_does_not_wait_is_given_the_end_as_a_text",
@@ -146,19 +147,78 @@ async fn open(world: &World) -> Inquiry {
 }
 
 /// What a third agent gets for each call, made through its own spool with the names of others in it. Identity is the folder.
+/// Makes a call by hand, in the name of `$asked`, and puts the reply into a file of its name.
+fn call(name: &str, fields: &str) -> String {
+    format!(
+        "printf '%s' \"{{\\\"kind\\\":\\\"call\\\",\\\"id\\\":\\\"{name}\\\",\\\"session\\\":\\\"$asked\\\",\\\"from\\\":\\\"$asked\\\",\
+         {}}}\" > $WATCHFIRE_OUTBOX/.new && mv $WATCHFIRE_OUTBOX/.new $WATCHFIRE_OUTBOX/{name}.json\n{}\
+         cp $WATCHFIRE_SESSION_DIR/inbox/reply-{name}.json {name}\n",
+        fields.replace('"', "\\\""),
+        until(&format!("[ -e $WATCHFIRE_SESSION_DIR/inbox/reply-{name}.json ]")),
+    )
+}
+
+/// Calls, and their results for the one that asks, the one that is asked, and a third.
+const CALLS: &[(&str, &str, [&str; 3])] = &[
+    ("late", r#""call":"answer","inquiry":"q9-dead","text":"80""#, ["not_found"; 3]),
+    ("await", r#""call":"await","inquiry":"$id","wait_ms":10"#, ["ok", "unauthorized", "unauthorized"]),
+    ("listen", r#""call":"listen","wait_ms":10"#, ["null", "ok", "null"]),
+    ("itself", r#""call":"ask","target":"$me","text":"?""#, ["cycle"; 3]),
+    ("back", r#""call":"ask","target":"$asker","text":"?","within_ms":1"#, ["cycle", "cycle", "ok"]),
+    ("nobody", r#""call":"ask","target":"sly-fox","text":"?""#, ["not_found"; 3]),
+    ("all", r#""call":"ask","target":"all","text":"?""#, ["not_supported"; 3]),
+    ("person", r#""call":"ask","target":"person","text":"?""#, ["not_found"; 3]),
+    ("empty", r#""call":"ask","target":"2","text":" ""#, ["invalid_input"; 3]),
+    ("nothing", r#""call":"ask_person","text":" ""#, ["invalid_input"; 3]),
+    ("list", r#""call":"list""#, ["ok"; 3]),
+    ("answer", r#""call":"answer","inquiry":"$id","text":"port 80""#, ["unauthorized", "ok", "unauthorized"]),
+    (
+        "again",
+        r#""call":"answer","inquiry":"$id","text":"port 81""#,
+        ["unauthorized", "already_answered", "unauthorized"],
+    ),
+];
+
+async fn every_call_by_everybody() {
+    let world = world("").await;
+    let calls: String = CALLS.iter().map(|(name, fields, _)| call(name, fields)).collect();
+    let script = |me: u32, before: &str| {
+        let names = format!("id=$(cat go); asked=$(cat who); asker=1; me={me}\n");
+        format!("{before}{}{names}{calls}touch over\nsleep 1000", until("[ -e go ]"))
+    };
+    let wait = until("watchfire-agent list | grep -q 'task 2:'");
+    let asks = format!("({wait}watchfire-agent ask 2 'which port?' > answer 2>&1) &\n");
+    let mut tasks = Vec::new();
+    for (me, title, before) in [(1, "asks", asks.as_str()), (2, "is asked", ""), (3, "is a third", "")] {
+        tasks.push(world.task(title, &script(me, before)).await);
+    }
+    let _run = world.project.run(RunRequest::all()).await.unwrap();
+    let open = open(&world).await;
+    // The one that is asked comes last, since it answers.
+    for at in [2, 0, 1] {
+        let folder = world.root().join(format!(".watchfire/worktrees/{}", tasks[at]));
+        appears(&folder).await;
+        std::fs::write(folder.join("who"), open.to.session().unwrap().as_str()).unwrap();
+        std::fs::write(folder.join("id"), &open.id).unwrap();
+        std::fs::rename(folder.join("id"), folder.join("go")).unwrap();
+        appears(&folder.join("over")).await;
+        for (name, _, expected) in CALLS {
+            let reply = json(&world, tasks[at], name);
+            let result = match (&reply["ok"], &reply["error"]["code"]) {
+                (serde_json::Value::Bool(true), _) if reply["result"].is_null() => "null",
+                (serde_json::Value::Bool(true), _) => "ok",
+                (_, code) => code.as_str().unwrap_or_default(),
+            };
+            assert_eq!(result, expected[at], "{name} by {}: {reply}", at + 1);
+        }
+    }
+    world.orchestrator.shutdown().await;
+}
+
 async fn hostile() {
     let mut world = world("").await;
     let _asker = world.task("asks", &format!("{}sleep 60", ask(2, "which port?"))).await;
     let _asked = world.task("is asked", "while read -r line; do :; done").await;
-    let call = |name: &str, fields: &str| {
-        format!(
-            "printf '%s' \"{{\\\"kind\\\":\\\"call\\\",\\\"id\\\":\\\"{name}\\\",\\\"session\\\":\\\"$asked\\\",\\\"from\\\":\\\"$asked\\\",\
-             {}}}\" > $WATCHFIRE_OUTBOX/.new && mv $WATCHFIRE_OUTBOX/.new $WATCHFIRE_OUTBOX/{name}.json\n{}\
-             cp $WATCHFIRE_SESSION_DIR/inbox/reply-{name}.json {name}\n",
-            fields.replace('"', "\\\""),
-            until(&format!("[ -e $WATCHFIRE_SESSION_DIR/inbox/reply-{name}.json ]")),
-        )
-    };
     // The id of the inquiry, and of the session that is asked, as if it had learnt them.
     let script = [
         until("[ -e go ]"),
