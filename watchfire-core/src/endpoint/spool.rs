@@ -369,7 +369,8 @@ mod tests {
         spool.reply(&call("1"), &serde_json::json!({ "ok": true })).unwrap();
         assert_eq!(spool.asked().unwrap(), taken[1..]);
         // A question was passed on: it is one as long as the session lives.
-        let ask = |id: &str| AgentCall::new(id, super::super::AgentAction::AskPerson { text: "a?".to_owned() });
+        let ask =
+            |id: &str| AgentCall::new(id, super::super::AgentAction::AskPerson { text: "a?".to_owned() });
         for id in ["3", "4"] {
             client::send(&outbox, &SpoolMessage::Call(ask(id))).unwrap();
             spool.take().unwrap();

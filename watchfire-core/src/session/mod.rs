@@ -50,9 +50,9 @@ pub(crate) use screen::LogFile;
 #[cfg(feature = "orchestrator")]
 pub use screen::{AttachRequest, Attachment, ScreenChange, ScreenUpdate};
 #[cfg(feature = "orchestrator")]
-pub(crate) use state::{Counted, Notes};
-#[cfg(feature = "orchestrator")]
 pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
+#[cfg(feature = "orchestrator")]
+pub(crate) use state::{Counted, Notes};
 #[cfg(feature = "orchestrator")]
 pub(crate) use talk::{Deadline, Desk, Meter, SignalWatch, Uncommitted};
 #[cfg(feature = "orchestrator")]

@@ -366,7 +366,8 @@ async fn asked_and_lost() {
 /// The program that has recorded the answer is killed before it types it.
 async fn typed_again() {
     let ask = r#"printf '{"kind":"signal","status":"questions","questions":[{"id":"port","question":"Which port?"}]}' > "$WATCHFIRE_OUTBOX/.1"; mv "$WATCHFIRE_OUTBOX/.1" "$WATCHFIRE_OUTBOX/1.json""#;
-    let hear = "stty -echo; echo idle; while read -r line; do echo \"$line\" >> typed; test -e go && break; done";
+    let hear =
+        "stty -echo; echo idle; while read -r line; do echo \"$line\" >> typed; test -e go && break; done";
     let (killable, task) = Killable::working(&script(&format!("{ask}; {hear}; {DONE}; sleep 1000"))).await;
     let world = World::in_folder(killable.kill()).await;
     let noted = sessions(&world.temp.path().join("home"));

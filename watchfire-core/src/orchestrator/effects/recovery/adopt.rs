@@ -156,7 +156,8 @@ impl Found {
             return Ok(None);
         }
         let recording = note.log_name.with_extension(RECORDING);
-        let (deadline, is_nudged) = (Deadline::read(&files.deadline).or(note.deadline), files.nudged.exists());
+        let (deadline, is_nudged) =
+            (Deadline::read(&files.deadline).or(note.deadline), files.nudged.exists());
         Ok(Some(Self { note, deadline, recording, is_nudged }))
     }
 }

@@ -256,7 +256,8 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
         questions.clear();
     }
     if let LifeState::Asking { questions: recorded } = &life.state {
-        questions.extend(recorded.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
+        questions
+            .extend(recorded.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
     }
     match claim {
         Some(_) if life.stop == Some(StopReason::DoneByHand) => {
@@ -352,7 +353,8 @@ async fn read_claim(
             false => Vec::new(),
         };
         if let SignalRead::Signal(Signal::Questions(asked)) = &signal {
-            questions.extend(asked.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
+            questions
+                .extend(asked.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
         }
         let file = Completion::TaskFile(files::task_copy(&directory, task)).read()?;
         Ok((Claim::together(file, &signal), questions))
