@@ -34,7 +34,7 @@ pub struct Turn {
     pub text: Option<String>,
     /// Command for the agent's shell tool, under any name and with any parameters.
     pub run: Option<String>,
-    /// Name of a tool to call, if the request offers it.
+    /// Name of a tool to call, if the request offers it, by this name or with the name of its server before it.
     pub tool: Option<String>,
     /// Input for that tool.
     pub input: Value,

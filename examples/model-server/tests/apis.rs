@@ -115,3 +115,20 @@ async fn faults_come_as_often_as_they_should() {
         assert!(body.contains("authentication_error"));
     }
 }
+
+/// Codex has the tools of a server in a namespace, and calls name both.
+#[tokio::test]
+async fn a_tool_of_a_server_is_called_in_its_namespace() {
+    let turn = json!({ "tool": "finish", "input": { "success": true } });
+    let server = server(json!([{ "turns": [turn] }])).await;
+    let tool = json!({ "type": "function", "name": "finish", "parameters": { "type": "object" } });
+    let namespace = json!({ "type": "namespace", "name": "mcp__watchfire", "tools": [tool] });
+    let body = json!({ "input": "go", "tools": [namespace] });
+    let (_, answer, _) = post(&server, "/v1/responses", &body).await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let call = &answer["output"][0];
+    assert_eq!(
+        (&call["namespace"], &call["name"], &call["arguments"]),
+        (&"mcp__watchfire".into(), &"finish".into(), &r#"{"success":true}"#.into())
+    );
+}

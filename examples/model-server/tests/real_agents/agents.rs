@@ -93,6 +93,7 @@ const AIDER: Agent = Agent {
     silent: &["pty", "stream"],
     lacks: &[
         (ANY, "does_a_task", "it has no tools; `is_merged` has its work"),
+        (ANY, "uses_its_tools", NO_TOOLS),
         (ANY, "is_interrupted", NO_TOOLS),
         (ANY, "resumes", NO_RESUME),
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),

@@ -11,6 +11,7 @@ mod logins;
 mod orchestrated;
 mod stage;
 mod table;
+mod tools;
 
 use std::process::ExitCode;
 use std::sync::Arc;

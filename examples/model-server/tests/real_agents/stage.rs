@@ -36,6 +36,7 @@ pub(super) struct Watched {
     pub(super) vendor_session: bool,
     pub(super) remarks: Vec<String>,
     pub(super) issues: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Instructions of a person for all their projects.
@@ -336,6 +337,9 @@ pub(super) async fn watch(project: ProjectHandle, seen: Arc<Mutex<Watched>>) {
         match &record.body {
             Body::Event { name, .. } if name == "turn_completed" => seen.turn = Some(record.source),
             Body::Event { name, payload } if name == "attention" => seen.remarks.push(payload.to_string()),
+            Body::Event { name, payload } if name == "note" => {
+                seen.notes.extend(payload["text"].as_str().map(str::to_owned));
+            }
             Body::Status(status) => seen.statuses.push((status.as_str(), record.source)),
             Body::Issue(issue) => seen.issues.push(format!("{issue:?}")),
             Body::Lifecycle { name, .. } if name == "vendor_session" => seen.vendor_session = true,
