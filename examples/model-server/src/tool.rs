@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::script::filled;
 use crate::{Ask, Turn};
 
 /// A tool call in an answer.
@@ -30,9 +31,9 @@ const SHELLS: &[&str] = &[
 /// Returns the call that a turn asks for. Returns `None` if it asks for none, or if no such tool is offered.
 pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
     let (name, input) = if let Some(name) = &turn.tool {
-        (offered(ask, name)?.to_owned(), turn.input.clone())
+        (offered(ask, name)?.to_owned(), inserted(&turn.input, ask))
     } else {
-        let command = turn.run.as_ref()?;
+        let command = &filled(turn.run.as_deref()?, ask);
         let (name, schema) = SHELLS
             .iter()
             // By name first: several tools may have a parameter that is called `command`.
@@ -41,6 +42,17 @@ pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
         (name.clone(), fill(schema, command)?)
     };
     Some(Call { name, input, id: format!("call_wf{}", ask.results) })
+}
+
+/// Returns the input with what stands in the place of the marks in its texts.
+fn inserted(input: &Value, ask: &Ask) -> Value {
+    match input {
+        Value::String(text) => filled(text, ask).into(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), inserted(value, ask))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 /// Returns the offered name of a tool. Agents put the name of its server before that of a tool, each in a way of its own, so

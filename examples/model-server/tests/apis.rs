@@ -132,3 +132,26 @@ async fn a_tool_of_a_server_is_called_in_its_namespace() {
         (&"mcp__watchfire".into(), &"finish".into(), &r#"{"success":true}"#.into())
     );
 }
+
+/// Two agents that use one server: what one is told is what the other waited for.
+#[tokio::test]
+async fn an_answer_waits_for_what_another_is_told() {
+    let server = server(json!([
+        { "when": "first", "turns": [{ "text": "After you.", "awaits": "second" }] },
+        { "turns": [{ "text": "Here." }] },
+    ]))
+    .await;
+    let tools = json!([{ "type": "function", "function": { "name": "shell", "parameters": bash() } }]);
+    let body = |words: &str| json!({ "tools": tools, "messages": [{ "role": "user", "content": words }] });
+    let (first, second) = (body("the first"), body("the second"));
+    let begun = async {
+        while server.asks().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        post(&server, "/v1/chat/completions", &second).await
+    };
+    let ((_, waited, _), _) = tokio::join!(post(&server, "/v1/chat/completions", &first), begun);
+    assert!(waited.contains("After you."), "{waited}");
+    let said: Vec<_> = server.said().into_iter().map(|said| (said.ask, said.text)).collect();
+    assert_eq!(said, [(1, "Here.".into()), (0, "After you.".to_owned())]);
+}

@@ -161,7 +161,7 @@ const CONTINUE: Agent = Agent {
     ..PLAIN
 };
 
-const GEMINI: Agent = Agent {
+pub(crate) const GEMINI: Agent = Agent {
     name: "gemini",
     instructions: Some(".gemini/GEMINI.md"),
     settings: |url| {
@@ -176,7 +176,7 @@ const GEMINI: Agent = Agent {
     ..PLAIN
 };
 
-const COPILOT: Agent = Agent {
+pub(crate) const COPILOT: Agent = Agent {
     name: "copilot",
     instructions: Some(".copilot/copilot-instructions.md"),
     settings: |url| {
@@ -246,7 +246,7 @@ pub(crate) const CODEX: Agent = Agent {
     ..PLAIN
 };
 
-const CLAUDE_CODE: Agent = Agent {
+pub(crate) const CLAUDE_CODE: Agent = Agent {
     name: "claude-code",
     instructions: Some(".claude/CLAUDE.md"),
     settings: |url| {
