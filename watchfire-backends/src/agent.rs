@@ -171,14 +171,6 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
         serde_json::Map::new()
     }
 
-    /// Returns the session's tools as a list of servers for that request, where the agent does not find them in its
-    /// configuration.
-    #[cfg_attr(not(feature = "acp"), expect(dead_code, reason = "only a dialogue asks"))]
-    fn acp_tools(context: &SessionContext) -> Option<Value> {
-        let _ = context;
-        None
-    }
-
     /// Reads the agent's input box off the screen.
     fn input_box(screen: &Snapshot) -> InputBox {
         let _ = screen;
@@ -322,7 +314,6 @@ pub(crate) fn dialogue<A: Agent>(
     opening.mode = acp.mode.map(str::to_owned);
     // Left out when empty, rather than sent as an empty object.
     opening.meta = Some(A::acp_meta(context)).filter(|meta| !meta.is_empty());
-    opening.tools = A::acp_tools(context);
     Some(Box::new(AcpDialogue::new(opening)))
 }
 

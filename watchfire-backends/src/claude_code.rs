@@ -113,7 +113,7 @@ impl Agent for ClaudeCode {
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         // A stream reports its turns itself.
         let mut launch = with_home(launch, context, if stream { &[] } else { HOOKS });
-        if let Some(file) = tools::file(context, &[("type", "stdio".into())]) {
+        if let Some(file) = tools::file(context, &own_fields()) {
             // It takes every word up to the next flag, so a flag has to follow.
             launch = launch.with_file(TOOLS, file);
             launch = launch.with_args([OsString::from("--mcp-config"), context.home.join(TOOLS).into()]);
@@ -146,18 +146,20 @@ impl Agent for ClaudeCode {
     }
 
     fn acp_meta(context: &SessionContext) -> serde_json::Map<String, Value> {
-        let append = json!({ "append": context.system_prompt });
-        [("systemPrompt".to_owned(), append)]
-            .into_iter()
-            .filter(|_| !context.system_prompt.is_empty())
-            .collect()
-    }
-
-    /// The adapter reads no file of tools.
-    fn acp_tools(context: &SessionContext) -> Option<Value> {
-        let mut entry = tools::entry(context)?;
-        (entry["name"], entry["env"]) = (tools::NAME.into(), json!([]));
-        Some(json!([entry]))
+        let mut meta = serde_json::Map::new();
+        if !context.system_prompt.is_empty() {
+            meta.insert("systemPrompt".to_owned(), json!({ "append": context.system_prompt }));
+        }
+        // The adapter reads no file of tools. The protocol has its own place for servers, from which the adapter takes no more
+        // than their commands.
+        if let Some(mut entry) = tools::entry(context) {
+            own_fields().into_iter().for_each(|(name, value)| entry[name] = value);
+            meta.insert(
+                "claudeCode".to_owned(),
+                json!({ "options": { "mcpServers": { tools::NAME: entry } } }),
+            );
+        }
+        meta
     }
 
     fn input_box(screen: &Snapshot) -> InputBox {
@@ -200,6 +202,12 @@ impl Agent for ClaudeCode {
         let mut files = projects.flatten().map(|entry| entry.path().join(format!("{id}.jsonl")));
         files.find(|path| path.is_file()).map(Transcript::json_lines)
     }
+}
+
+/// Returns the fields of a server of tools that Claude Code alone has.
+fn own_fields() -> [(&'static str, Value); 2] {
+    // Otherwise the tools of servers are left out of the first request, and the model has to search for them by name.
+    [("type", "stdio".into()), ("alwaysLoad", true.into())]
 }
 
 /// Fills the session's `CLAUDE_CONFIG_DIR`: dialogs answered, hooks set, memory and model copied.

@@ -2,6 +2,7 @@
 //!
 //! Runs `cline` with a configuration and a data folder of its own in the session's home. The composed prompt is a
 //! rule, which Cline puts into its system message. The person's providers with their keys are linked from `~/.cline`.
+//! Its servers of tools are those of the session alone.
 //!
 //! As a stream only: on a terminal Cline opens with an advertisement that waits for a key press, and Enter starts a
 //! browser. There is therefore no chat, and only ending the process interrupts a turn. A session cannot be resumed:
@@ -17,10 +18,12 @@ use watchfire_core::backend::{
 };
 
 use crate::agent::{Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
-use crate::common::{glob, issues, json, settings};
+use crate::common::{glob, issues, json, settings, tools};
 
 implement_backend!(Cline);
 
+/// File in the session's home with the servers of tools.
+const SERVERS: &str = "data/settings/cline_mcp_settings.json";
 const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"];
 
 /// Cline: see [the module](self).
@@ -70,6 +73,9 @@ impl Agent for Cline {
         if !context.system_prompt.is_empty() {
             // Cline reads rules from its configuration folder.
             launch = launch.with_file("config/rules/watchfire.md", context.system_prompt.as_str());
+        }
+        if let Some(file) = tools::file(context, &[]) {
+            launch = launch.with_file(SERVERS, file);
         }
         launch = launch
             .with_arg("--config")

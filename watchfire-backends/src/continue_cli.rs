@@ -22,12 +22,14 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
-use crate::common::{issues, json, prompt, session_id, settings};
+use crate::common::{issues, json, prompt, session_id, settings, tools};
 
 implement_backend!(Continue);
 
 const BUSY: &str = "esc to interrupt";
 const READY: &str = "Ask anything, @ for context";
+/// File in the session's home with the server of tools.
+const SERVERS: &str = "tools.yaml";
 const USAGE: [&str; 4] = ["prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens", ""];
 
 /// Continue: see [the module](self).
@@ -92,6 +94,15 @@ impl Agent for Continue {
             let path;
             (launch, path) = prompt::in_file(launch, context, prompt::SYSTEM_FILE, &context.system_prompt);
             launch = launch.with_arg("--rule").with_arg(path);
+        }
+        if let Some((command, args)) = tools::words(context) {
+            // A block of configuration that `cn` puts beside the person's. It is YAML, of which JSON is a part.
+            let server = serde_json::json!({ "name": tools::NAME, "command": command, "args": args });
+            let block = serde_json::json!({
+                "name": tools::NAME, "version": "1.0.0", "schema": "v1", "mcpServers": [server],
+            });
+            launch = launch.with_file(SERVERS, block.to_string());
+            launch = launch.with_arg("--mcp").with_arg(context.home.join(SERVERS));
         }
         Ok(if stream { launch.with_args(["--format", "json"]) } else { launch })
     }

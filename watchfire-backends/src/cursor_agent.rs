@@ -4,6 +4,9 @@
 //! prompt, so the composed prompt is part of the first prompt, in a file. It needs an account: `CURSOR_API_KEY`, or a
 //! login whose file is linked.
 //!
+//! It gets no tools of its session: it reads servers from `~/.cursor/mcp.json`, which is the person's, and from `.cursor/mcp.json` in the
+//! project, which would be a change to the work. `watchfire-agent` in its `PATH` does the same.
+//!
 //! Written from its documentation: the program is on no registry and was not run here. As a stream only, because its
 //! screens are not known.
 //!

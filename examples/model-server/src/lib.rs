@@ -4,7 +4,8 @@
 //! It listens on loopback, speaks four APIs (Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini),
 //! and gives the answers of a [`Script`]: text, tool calls that are filled in from the schemas in the request, errors
 //! of each kind, streams that break off, slowness. An answer depends on the request and on the number of times that a
-//! fault was served, never on time or chance, so several agents can use one server.
+//! fault was served, never on time or chance, so several agents can use one server, and one's turn can wait for what another
+//! was told.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -38,4 +39,4 @@ pub use login::Login;
 #[cfg(feature = "tls")]
 pub use proxy::VendorProxy;
 pub use script::{Rule, Script, Turn};
-pub use server::ModelServer;
+pub use server::{ModelServer, Said};

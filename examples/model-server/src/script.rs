@@ -34,10 +34,15 @@ pub struct Turn {
     pub text: Option<String>,
     /// Command for the agent's shell tool, under any name and with any parameters.
     pub run: Option<String>,
-    /// Name of a tool to call, if the request offers it.
+    /// Name of a tool to call, if the request offers it, by this name or with the name of its server before it.
     pub tool: Option<String>,
-    /// Input for that tool.
+    /// Input for that tool. In its texts, and in those of `text` and `run`, `{after:WORDS}` stands for the word that
+    /// followed these words when a tool or the user said them last.
     pub input: Value,
+    /// Words in the result of the tool without which the same turn is given again.
+    pub until: Option<String>,
+    /// Words that some agent has to be told, by its user or a tool, before the answer is given.
+    pub awaits: Option<String>,
     /// Error to answer with instead.
     pub fault: Option<Fault>,
     /// Number of failures before the turn is answered. Without it the turn always fails.
@@ -51,18 +56,36 @@ pub struct Turn {
 impl Turn {
     /// Returns the text of the answer to a request.
     pub(crate) fn words(&self, ask: &Ask) -> Option<String> {
-        const OPEN: &str = "{path:";
-        let mut text = self.text.clone()?;
-        while let Some((before, (name, after))) =
-            text.split_once(OPEN).and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
-        {
-            let named = |word: &&str| word.rsplit('/').next() == Some(name);
-            let said = ask.users.iter().flat_map(|said| said.split_whitespace());
-            let path = said.map(|word| word.trim_matches(['`', '"', '\''])).rfind(named).unwrap_or(name);
-            text = format!("{before}{path}{after}");
-        }
-        Some(text)
+        self.text.as_deref().map(|text| filled(text, ask))
     }
+}
+
+/// Returns the text with what stands in the place of its marks.
+pub(crate) fn filled(text: &str, ask: &Ask) -> String {
+    let said = || ask.users.iter().chain(&ask.outputs);
+    let text = marked(text, "{path:", |name| {
+        let named = |word: &&str| word.rsplit('/').next() == Some(name);
+        let words = ask.users.iter().flat_map(|said| said.split_whitespace());
+        words.map(|word| word.trim_matches(['`', '"', '\''])).rfind(named).unwrap_or(name).to_owned()
+    });
+    marked(&text, "{after:", |words| {
+        let followed = said().filter_map(|said| said.rsplit_once(words)).next_back();
+        let is_part = |c: char| c.is_alphanumeric() || "-_./".contains(c);
+        let rest = followed.map_or("", |(_, rest)| rest.trim_start());
+        rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].trim_end_matches('.').to_owned()
+    })
+}
+
+/// Replaces each mark, which begins with `open` and ends with a brace.
+fn marked(text: &str, open: &str, value: impl Fn(&str) -> String) -> String {
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some((before, (name, after))) =
+        rest.split_once(open).and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+    {
+        done = done + before + &value(name);
+        rest = after;
+    }
+    done + rest
 }
 
 impl Script {
@@ -75,7 +98,12 @@ impl Script {
         };
         let (number, rule) = self.0.iter().enumerate().find(|(_, rule)| fits(rule))?;
         // A later rule never takes over: the conversation belongs to the first rule that fits.
-        Some((number, ask.results, rule.turns.get(ask.results)?))
+        let mut place = 0;
+        for output in &ask.outputs {
+            let missing = rule.turns.get(place).and_then(|turn| turn.until.as_ref());
+            place += usize::from(missing.is_none_or(|words| output.contains(words.as_str())));
+        }
+        Some((number, place, rule.turns.get(place)?))
     }
 }
 
@@ -90,5 +118,30 @@ mod tests {
         ask.user_says("xa.txt then /up/a.txt or `../up/a.txt`".into());
         assert_eq!(turn.words(&ask).as_deref(), Some("../up/a.txt, b.txt and {path"));
         assert_eq!(Turn::default().words(&ask), None);
+    }
+
+    #[test]
+    fn a_word_is_taken_from_what_was_said_last() {
+        let mut ask = Ask::default();
+        ask.user_says("the port is 80, they say".into());
+        ask.tool_says("answer it with: agent answer q7-1f3a 'TEXT'. The port is 7070.".into());
+        assert_eq!(filled("{after:agent answer} at {after:port is}", &ask), "q7-1f3a at 7070");
+        assert_eq!(filled("{after:nothing}, {after", &ask), ", {after");
+    }
+
+    #[test]
+    fn a_turn_is_given_again_until_its_words_come() {
+        let script: Script = serde_json::from_value(serde_json::json!([{ "turns": [
+            { "tool": "look", "until": "ready" }, { "text": "Go." },
+        ] }]))
+        .unwrap();
+        let mut ask = Ask { tools: vec![("look".into(), Value::Null)], ..Ask::default() };
+        ask.user_says("go".into());
+        let mut places = Vec::new();
+        for output in ["not yet", "still not", "it is ready"] {
+            places.push(script.turn(&ask).unwrap().1);
+            ask.tool_says(output.into());
+        }
+        assert_eq!((places, script.turn(&ask).unwrap().1), (vec![0, 0, 0], 1));
     }
 }

@@ -32,15 +32,31 @@ pub struct ModelServer {
     task: JoinHandle<()>,
 }
 
+/// An answer that was given.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Place of the request among [all](ModelServer::asks).
+    pub ask: usize,
+    /// Number of requests that had come by then: an answer that waits is given later than those to requests after its own.
+    pub after: usize,
+    /// Text of the answer.
+    pub text: String,
+    /// Name and input of the tool that it calls.
+    pub call: Option<(String, Value)>,
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     script: Script,
+    /// Notified of every request.
+    asked: tokio::sync::Notify,
     memory: Mutex<Memory>,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
     asks: Vec<Ask>,
+    said: Vec<Said>,
     answers: usize,
     /// Number of failures of each turn so far, by rule and turn.
     faults: HashMap<(usize, usize), u32>,
@@ -59,7 +75,7 @@ impl ModelServer {
         // Loopback only: nothing outside of this machine can reach it.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
-        let state = Arc::new(State { script, memory: Mutex::default() });
+        let state = Arc::new(State { script, asked: tokio::sync::Notify::new(), memory: Mutex::default() });
         let shared = Arc::clone(&state);
         let task = tokio::spawn(async move {
             loop {
@@ -98,6 +114,12 @@ impl ModelServer {
     #[must_use]
     pub fn asks(&self) -> Vec<Ask> {
         self.asks_from(0)
+    }
+
+    /// Returns the answers so far, in order. Errors are not among them.
+    #[must_use]
+    pub fn said(&self) -> Vec<Said> {
+        self.state.memory().said.clone()
     }
 
     /// Returns the requests to a model after the first `skip`.
@@ -168,24 +190,28 @@ impl State {
     }
 
     async fn answer(&self, api: Api, ask: Ask) -> Answer {
-        let number = {
+        let (number, place_of_ask) = {
             let mut memory = self.memory();
             // Remembered even if it is rejected below: tests look at every request.
             if memory.asks.len() < REMEMBERED {
                 memory.asks.push(ask.clone());
             }
+            self.asked.notify_waiters();
             memory.answers += 1;
             if memory.login.is_some_and(|login| login.access() != ask.key) {
                 // In the format of the API: the agent must recognize that its token is no longer good.
                 return failure(Fault::Unauthorized, api);
             }
-            memory.answers
+            (memory.answers, memory.asks.len().saturating_sub(1))
         };
         let Some((rule, place, turn)) = self.script.turn(&ask) else {
             // A request without tools is one for the title of a conversation.
             let text = if ask.tools.is_empty() { "A title" } else { "Nothing is left to do." };
             return stream(api.write(&ask, &Reply { text: text.into(), call: None, number }), false);
         };
+        if let Some(words) = &turn.awaits {
+            self.told(words).await;
+        }
         // The lock is not held here: other agents are answered meanwhile.
         tokio::time::sleep(Duration::from_millis(turn.delay_ms)).await;
         let fails = (turn.fault.is_some() || turn.cut) && {
@@ -204,7 +230,30 @@ impl State {
             (None, Some(_)) => String::new(),
             (None, None) => "There is no tool for that.".into(),
         };
+        {
+            let call = call.as_ref().map(|call| (call.name.clone(), call.input.clone()));
+            let mut memory = self.memory();
+            if memory.said.len() < REMEMBERED {
+                let after = memory.asks.len();
+                memory.said.push(Said { ask: place_of_ask, after, text: text.clone(), call });
+            }
+        }
         stream(api.write(&ask, &Reply { text, call, number }), fails && turn.cut)
+    }
+
+    /// Waits until an agent has been told these words. The client that hangs up meanwhile ends the wait.
+    async fn told(&self, words: &str) {
+        let is_told = |ask: &Ask| ask.users.iter().chain(&ask.outputs).any(|said| said.contains(words));
+        loop {
+            // Before the look, so that a request in between is not missed.
+            let asked = self.asked.notified();
+            tokio::pin!(asked);
+            asked.as_mut().enable();
+            if self.memory().asks.iter().any(is_told) {
+                return;
+            }
+            asked.await;
+        }
     }
 }
 

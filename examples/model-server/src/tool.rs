@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::script::filled;
 use crate::{Ask, Turn};
 
 /// A tool call in an answer.
@@ -30,10 +31,9 @@ const SHELLS: &[&str] = &[
 /// Returns the call that a turn asks for. Returns `None` if it asks for none, or if no such tool is offered.
 pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
     let (name, input) = if let Some(name) = &turn.tool {
-        let offered = ask.tools.iter().find(|(known, _)| known == name)?;
-        (offered.0.clone(), turn.input.clone())
+        (offered(ask, name)?.to_owned(), inserted(&turn.input, ask))
     } else {
-        let command = turn.run.as_ref()?;
+        let command = &filled(turn.run.as_deref()?, ask);
         let (name, schema) = SHELLS
             .iter()
             // By name first: several tools may have a parameter that is called `command`.
@@ -42,6 +42,27 @@ pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
         (name.clone(), fill(schema, command)?)
     };
     Some(Call { name, input, id: format!("call_wf{}", ask.results) })
+}
+
+/// Returns the input with what stands in the place of the marks in its texts.
+fn inserted(input: &Value, ask: &Ask) -> Value {
+    match input {
+        Value::String(text) => filled(text, ask).into(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), inserted(value, ask))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Returns the offered name of a tool. Agents put the name of its server before that of a tool, each in a way of its own, so
+/// one that ends with the name after another word counts as well; before an agent's own tool of this name.
+fn offered<'a>(ask: &'a Ask, name: &str) -> Option<&'a str> {
+    let is_prefixed = |known: &str| {
+        known.strip_suffix(name).is_some_and(|before| before.ends_with(|c: char| !c.is_alphanumeric()))
+    };
+    let known = || ask.tools.iter().map(|(known, _)| known.as_str());
+    known().find(|known| is_prefixed(known)).or_else(|| known().find(|known| *known == name))
 }
 
 fn command_key(schema: &Value) -> Option<&'static str> {
@@ -101,5 +122,28 @@ mod tests {
         assert_eq!(fill(&other, "ls"), Some(json!({"cmd": ["bash", "-c", "ls"]})));
         let several = json!({"properties": {"commands": {"type": "array"}}, "required": ["commands"]});
         assert_eq!(fill(&several, "ls"), Some(json!({"commands": ["ls"]})));
+    }
+
+    #[test]
+    fn a_tool_is_found_behind_the_name_of_its_server() {
+        let ask = |names: &[&str]| Ask {
+            tools: names.iter().map(|&name| (name.to_owned(), json!({}))).collect(),
+            ..Ask::default()
+        };
+        for known in
+            ["mcp__watchfire__finish", "watchfire-finish", "mcp_watchfire_finish", "watchfire.finish"]
+        {
+            assert_eq!(offered(&ask(&["unfinish", known]), "finish"), Some(known));
+        }
+        assert_eq!(
+            offered(&ask(&["finish", "wf-finish"]), "finish"),
+            Some("wf-finish"),
+            "not the agent's own"
+        );
+        assert_eq!(offered(&ask(&["unfinish", "finish"]), "finish"), Some("finish"));
+        assert_eq!(offered(&ask(&["unfinish", "finish_it"]), "finish"), None);
+        let turn = Turn { tool: Some("finish".into()), input: json!({ "success": true }), ..Turn::default() };
+        let found = call(&turn, &ask(&["watchfire_finish"])).unwrap();
+        assert_eq!((found.name.as_str(), found.input), ("watchfire_finish", json!({ "success": true })));
     }
 }

@@ -115,3 +115,43 @@ async fn faults_come_as_often_as_they_should() {
         assert!(body.contains("authentication_error"));
     }
 }
+
+/// Codex has the tools of a server in a namespace, and calls name both.
+#[tokio::test]
+async fn a_tool_of_a_server_is_called_in_its_namespace() {
+    let turn = json!({ "tool": "finish", "input": { "success": true } });
+    let server = server(json!([{ "turns": [turn] }])).await;
+    let tool = json!({ "type": "function", "name": "finish", "parameters": { "type": "object" } });
+    let namespace = json!({ "type": "namespace", "name": "mcp__watchfire", "tools": [tool] });
+    let body = json!({ "input": "go", "tools": [namespace] });
+    let (_, answer, _) = post(&server, "/v1/responses", &body).await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let call = &answer["output"][0];
+    assert_eq!(
+        (&call["namespace"], &call["name"], &call["arguments"]),
+        (&"mcp__watchfire".into(), &"finish".into(), &r#"{"success":true}"#.into())
+    );
+}
+
+/// Two agents that use one server: what one is told is what the other waited for.
+#[tokio::test]
+async fn an_answer_waits_for_what_another_is_told() {
+    let server = server(json!([
+        { "when": "first", "turns": [{ "text": "After you.", "awaits": "second" }] },
+        { "turns": [{ "text": "Here." }] },
+    ]))
+    .await;
+    let tools = json!([{ "type": "function", "function": { "name": "shell", "parameters": bash() } }]);
+    let body = |words: &str| json!({ "tools": tools, "messages": [{ "role": "user", "content": words }] });
+    let (first, second) = (body("the first"), body("the second"));
+    let begun = async {
+        while server.asks().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        post(&server, "/v1/chat/completions", &second).await
+    };
+    let ((_, waited, _), _) = tokio::join!(post(&server, "/v1/chat/completions", &first), begun);
+    assert!(waited.contains("After you."), "{waited}");
+    let said: Vec<_> = server.said().into_iter().map(|said| (said.ask, said.text)).collect();
+    assert_eq!(said, [(1, "Here.".into()), (0, "After you.".to_owned())]);
+}

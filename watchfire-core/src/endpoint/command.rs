@@ -9,12 +9,14 @@
 //! watchfire-agent note [TEXT]                       reports progress
 //! watchfire-agent finish [--failed] [TEXT]          ends the work
 //! watchfire-agent signal done|error|questions [TEXT]
-//! watchfire-agent mcp                               the same as tools, over the Model Context Protocol on stdio
+//! watchfire-agent mcp [--without TOOL,TOOL]         the same as tools, over the Model Context Protocol on stdio
 //! ```
 //!
 //! A text that is missing is read from stdin. It prints what it was asked for on stdout and exits with 0; an error is one
 //! line of JSON on stderr, with its stable code, and exit code 1. What another agent said is marked as its words.
 
+#[cfg(any(test, feature = "orchestrator"))]
+use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ use super::mcp;
 use super::message::SpoolMessage;
 use super::signal::Signal;
 use crate::inquiry::AnswerStatus;
+#[cfg(any(test, feature = "orchestrator"))]
+use crate::model::AgentsMay;
 use crate::model::Question;
 use crate::process::helper::RoleArgs;
 use crate::schedule::resolve;
@@ -37,6 +41,10 @@ pub(crate) const NAME: &str = "watchfire-agent";
 pub(crate) const ROLE: &str = "agent";
 /// Name under which an agent asks the person.
 pub(super) const PERSON: &str = "person";
+/// Word that starts the server of tools.
+const SERVER: &str = "mcp";
+/// Option of the server: the tools that it does not list, separated by commas.
+const WITHOUT: &str = "--without";
 /// Time for an answer, where none is given.
 pub(super) const WITHIN: Duration = Duration::from_secs(600);
 
@@ -48,7 +56,10 @@ fn run(args: RoleArgs) -> i32 {
         Some((folder, words)) => {
             let caller = Caller::new(folder);
             match words {
-                [word] if word == "mcp" => mcp::serve(&caller).map(|()| String::new()),
+                [word, options @ ..] if word == SERVER => {
+                    let served = left_out(options).and_then(|without| mcp::serve(&caller, &without));
+                    served.map(|()| String::new())
+                }
                 words => carry_out(&caller, words),
             }
         }
@@ -66,6 +77,26 @@ fn run(args: RoleArgs) -> i32 {
             eprintln!("{}", envelope(&Err(error)));
             1
         }
+    }
+}
+
+/// Returns the words of the command line that serve the tools to an agent with these permissions.
+#[cfg(any(test, feature = "orchestrator"))]
+pub(crate) fn server_words(may: &AgentsMay, in_a_chat: bool) -> Vec<OsString> {
+    let without = mcp::tools_without_use(may, in_a_chat);
+    let mut words = vec![SERVER.into()];
+    if !without.is_empty() {
+        words.extend([WITHOUT.into(), without.join(",").into()]);
+    }
+    words
+}
+
+/// Returns the tools that the server is not to list.
+fn left_out(options: &[String]) -> Result<Vec<&str>> {
+    match options {
+        [] => Ok(Vec::new()),
+        [option, tools] if option == WITHOUT => Ok(tools.split(',').collect()),
+        _ => Err(usage()),
     }
 }
 
@@ -195,6 +226,24 @@ fn usage() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_told_what_to_leave_out() {
+        let of = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+            left_out(&words)
+                .map(|tools| tools.into_iter().map(str::to_owned).collect::<Vec<_>>())
+                .map_err(|error| error.code())
+        };
+        assert_eq!(of(&[]), Ok(Vec::new()));
+        assert_eq!(of(&["--without", "finish,ask_agent"]), Ok(vec!["finish".into(), "ask_agent".into()]));
+        let mut may = AgentsMay::default();
+        assert_eq!(server_words(&may, false), ["mcp"]);
+        may.see_peers = Some(false);
+        assert_eq!(server_words(&may, true), ["mcp", "--without", "ask_agent,finish,list_agents"]);
+        assert_eq!(of(&["--without"]), Err("invalid_input"));
+        assert_eq!(of(&["--with", "finish"]), Err("invalid_input"));
+    }
 
     #[test]
     fn options_stand_anywhere_and_text_is_joined() {

@@ -3,6 +3,9 @@
 //! The whole protocol that it speaks: `initialize`, `ping`, `tools/list`, `tools/call`, and notifications, which it ignores. A
 //! message is a line. Tools run at the same time, so that a question which waits keeps nothing else from being done. It ends with
 //! its input.
+//!
+//! Tools that would be refused are left out of `tools/list`, so that no model spends a turn on them. The list decides nothing:
+//! a call of such a tool still goes to the desk, whose error says why.
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::Arc;
@@ -16,6 +19,8 @@ use super::caller::Caller;
 use super::command::{PERSON, WITHIN};
 use super::message::SpoolMessage;
 use crate::inquiry::AnswerStatus;
+#[cfg(any(test, feature = "orchestrator"))]
+use crate::model::AgentsMay;
 use crate::{Error, ErrorKind, Result};
 
 /// Newest revision of the protocol that is known, and the older ones.
@@ -27,8 +32,22 @@ const WAIT: Duration = Duration::from_secs(45);
 /// Upper bound for the tools that run at once.
 const AT_ONCE: usize = 16;
 
-/// Serves stdin until it ends.
-pub(super) fn serve(caller: &Caller) -> Result<()> {
+/// Returns the tools that are of no use to an agent with these permissions. One `in_a_chat` has no work to finish.
+#[cfg(any(test, feature = "orchestrator"))]
+pub(super) fn tools_without_use(may: &AgentsMay, in_a_chat: bool) -> Vec<&'static str> {
+    let denied = |may: Option<bool>| may == Some(false);
+    let unseen = denied(may.see_peers);
+    let all = [
+        ("ask_agent", unseen || denied(may.message_peers)),
+        ("ask_person", denied(may.ask_person)),
+        ("finish", in_a_chat),
+        ("list_agents", unseen),
+    ];
+    all.into_iter().filter(|(_, is_denied)| *is_denied).map(|(name, _)| name).collect()
+}
+
+/// Serves stdin until it ends, and lists all tools but those in `without`.
+pub(super) fn serve(caller: &Caller, without: &[&str]) -> Result<()> {
     let failed = |error| Error::io("speaking with the agent", error);
     let mut input = std::io::stdin().lock();
     let running = Arc::new(AtomicUsize::new(0));
@@ -59,7 +78,7 @@ pub(super) fn serve(caller: &Caller) -> Result<()> {
         let Some(method) = request.get("method").and_then(Value::as_str) else { continue };
         let params = request.get("params").cloned().unwrap_or_default();
         if method != "tools/call" {
-            write(&reply(&id, method, &params))?;
+            write(&reply(&id, method, &params, without))?;
             continue;
         }
         // Each call has a thread, because some wait for minutes. An agent that calls in a loop must not pile them up.
@@ -88,7 +107,7 @@ fn error(id: &Value, code: i32, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
 }
 
-fn reply(id: &Value, method: &str, params: &Value) -> Value {
+fn reply(id: &Value, method: &str, params: &Value, without: &[&str]) -> Value {
     let result = match method {
         "initialize" => {
             let asked = params.get("protocolVersion").and_then(Value::as_str);
@@ -101,7 +120,7 @@ fn reply(id: &Value, method: &str, params: &Value) -> Value {
             })
         }
         "ping" => json!({}),
-        "tools/list" => json!({ "tools": tools() }),
+        "tools/list" => json!({ "tools": tools(without) }),
         _ => return error(id, -32601, "no such method"),
     };
     json!({ "jsonrpc": "2.0", "id": id, "result": result })
@@ -266,8 +285,9 @@ const TOOLS: &[Tool] = &[
     ("report_progress", "Tells the person in a line how far you are.", &[("text", "string", "The line")]),
 ];
 
-fn tools() -> Value {
-    let tools = TOOLS.iter().map(|(name, description, arguments)| {
+fn tools(without: &[&str]) -> Value {
+    let offered = TOOLS.iter().filter(|(name, ..)| !without.contains(name));
+    let tools = offered.map(|(name, description, arguments)| {
         let property = |(name, kind, description): &(&str, &str, &str)| {
             let name = name.trim_end_matches('?').to_owned();
             (name, json!({ "type": kind, "description": description }))
@@ -289,7 +309,7 @@ mod tests {
 
     #[test]
     fn requests_are_answered_and_nonsense_is_refused() {
-        let asked = |method: &str, params: Value| reply(&json!(7), method, &params);
+        let asked = |method: &str, params: Value| reply(&json!(7), method, &params, &[]);
         let hello = asked("initialize", json!({ "protocolVersion": "2024-11-05" }));
         assert_eq!((&hello["id"], &hello["result"]["protocolVersion"]), (&json!(7), &json!("2024-11-05")));
         let newer = asked("initialize", json!({ "protocolVersion": "2099-01-01" }));
@@ -308,5 +328,29 @@ mod tests {
         assert!(missing["result"]["isError"].as_bool().unwrap(), "{missing}");
         let off = call(json!({ "name": "finish", "arguments": { "success": true } }));
         assert!(off["result"]["content"][0]["text"].as_str().unwrap().starts_with("not_found"), "{off}");
+    }
+
+    #[test]
+    fn a_denied_tool_is_not_listed() {
+        let names = |without: &[&str]| -> Vec<String> {
+            let listed = tools(without);
+            listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let without = |change: fn(&mut AgentsMay), in_a_chat| {
+            let mut may = AgentsMay::default();
+            change(&mut may);
+            tools_without_use(&may, in_a_chat)
+        };
+        assert_eq!(names(&without(|_| {}, false)).len(), TOOLS.len());
+        assert_eq!(without(|_| {}, true), ["finish"]);
+        let unseen = without(|may| may.see_peers = Some(false), false);
+        assert_eq!(names(&unseen), ["answer", "ask_person", "finish", "report_progress"]);
+        let silent = |may: &mut AgentsMay| {
+            may.message_peers = Some(false);
+            may.ask_person = Some(false);
+        };
+        assert_eq!(names(&without(silent, true)), ["answer", "list_agents", "report_progress"]);
+        let listed = reply(&json!(1), "tools/list", &Value::Null, &unseen);
+        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 4, "{listed}");
     }
 }

@@ -33,7 +33,7 @@ pub use answer::Answer;
 pub(crate) use call::envelope;
 pub use call::{AgentAction, AgentCall};
 #[cfg(feature = "orchestrator")]
-pub(crate) use command::{NAME as AGENT_COMMAND, ROLE as AGENT_ROLE};
+pub(crate) use command::{NAME as AGENT_COMMAND, ROLE as AGENT_ROLE, server_words};
 pub use message::SpoolMessage;
 pub use signal::Signal;
 #[cfg(any(test, feature = "orchestrator"))]

@@ -33,6 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_long_text_goes_by_file", a_long_text_goes_by_file),
         trial("an_agent_ends_its_task_by_a_call", an_agent_ends_its_task_by_a_call),
         trial("tools_are_served_over_mcp", tools_are_served_over_mcp),
+        trial("what_it_may_not_do_is_not_among_its_tools", what_it_may_not_do_is_not_among_its_tools),
         trial("its_prompt_names_its_commands", its_prompt_names_its_commands),
     ]
 }
@@ -529,6 +530,43 @@ async fn tools_are_served_over_mcp() {
     let place = |id: i64| replies.iter().position(|reply| reply["id"] == id);
     assert!(place(4) < place(3), "a tool that waits keeps nothing else waiting: {said}");
     assert_eq!(json(&world, second, "heard")["question"], "which port?");
+    world.orchestrator.shutdown().await;
+}
+
+/// The list is for the model. A call that it makes all the same is refused by the desk, which says why.
+async fn what_it_may_not_do_is_not_among_its_tools() {
+    let mut world = world("agents_may: {message_peers: false, ask_person: false}\n").await;
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask_person","arguments":{"question":"?"}}}"#;
+    // The server ends with its input, so that stays open until the reply is there.
+    let script = format!(
+        "{{ printf '%s\\n' '{list}' '{call}'; {} }} | eval \"$TOOLS\" > out\nwatchfire-agent finish",
+        until("grep -q '\"id\":2' out")
+    );
+    let task = world.task("looks", &script).await;
+    let _run = world.project.run(RunRequest::all()).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let said = out(&world, task, "out");
+    let reply = |said: &str, id: i64| {
+        let replies = said.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        replies.into_iter().find(|reply| reply["id"] == id).unwrap_or_else(|| panic!("{id}: {said}"))
+    };
+    let names = |said: &str| -> Vec<String> {
+        let listed = reply(said, 1)["result"]["tools"].clone();
+        listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&said), ["answer", "finish", "list_agents", "report_progress"]);
+    let refused = reply(&said, 2)["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(refused.starts_with("unauthorized") && refused.contains("agents_may.ask_person"), "{refused}");
+
+    // A chat has no end to report.
+    let chat = world.project.chat(watchfire_core::orchestrator::ChatRequest::new()).await.unwrap();
+    let listed = world.root().join("listed");
+    std::fs::write(world.root().join("in"), format!("{list}\n")).unwrap();
+    chat.send("run eval \"$TOOLS\" < in > listing && mv listing listed").await.unwrap();
+    appears(&listed).await;
+    let said = std::fs::read_to_string(&listed).unwrap();
+    assert_eq!(names(&said), ["answer", "list_agents", "report_progress"]);
     world.orchestrator.shutdown().await;
 }
 

@@ -37,7 +37,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// The line of shell that says: done.
 pub(crate) const DONE: &str = r#"sed -i 's/^status: .*/status: done/' "$WATCHFIRE_TASK_FILE""#;
 
-/// An agent whose task's prompt is a shell script. Without a task it echoes lines, or runs `generate` in the root.
+/// An agent whose task's prompt is a shell script. Without a task it echoes lines, but runs those that begin with `run `, or
+/// runs `generate` in the root. The server of its tools is the command in `$TOOLS`, for `eval`.
 #[derive(Debug)]
 pub(crate) struct Shell;
 
@@ -71,11 +72,16 @@ impl Backend for Shell {
             watchfire_core::model::Mode::Wildfire
             | watchfire_core::model::Mode::GenerateDefinition
             | watchfire_core::model::Mode::GenerateTasks => ". ./generate",
-            _ => "while read line; do echo \"said $line\"; done",
+            _ => {
+                "while read line; do case $line in 'run '*) eval \"${line#run }\";; *) echo \"said $line\";; esac; done"
+            }
         };
         let script = context.task.as_ref().map_or(alone, |t| &t.prompt);
+        let tools: Vec<_> =
+            context.tools.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
         let launch = Launch::new(&context.program)
             .with_args(["-c", script])
+            .with_env("TOOLS", tools.join(" "))
             .with_file("system.md", context.system_prompt.as_bytes())
             .with_env("SYSTEM_PROMPT", context.home.join("system.md"))
             .with_env("MEMORY", context.home.join("memory"))

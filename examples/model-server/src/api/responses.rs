@@ -15,8 +15,16 @@ pub(super) fn read(body: &Value) -> Ask {
     };
     for tool in list(&body["tools"]) {
         // Tools of other types have no schema that could be filled in.
-        if tool["type"] == "function" {
-            ask.tools.push((text_of(&tool["name"]), tool["parameters"].clone()));
+        match tool["type"].as_str() {
+            Some("function") => ask.tools.push((text_of(&tool["name"]), tool["parameters"].clone())),
+            // Codex has the tools of a server in a namespace. No name of a tool has a dot in it.
+            Some("namespace") => ask.tools.extend(list(&tool["tools"]).iter().map(|inner| {
+                (
+                    format!("{}.{}", text_of(&tool["name"]), text_of(&inner["name"])),
+                    inner["parameters"].clone(),
+                )
+            })),
+            _ => {}
         }
     }
     // The short form of a single message.
@@ -57,10 +65,15 @@ pub(super) fn write(ask: &Ask, reply: &Reply) -> Body {
         }));
     }
     if let Some(call) = &reply.call {
-        items.push(json!({
+        let (namespace, name) = call.name.split_once('.').unzip();
+        let mut item = json!({
             "type": "function_call", "id": format!("fc_{}", call.id), "call_id": call.id, "status": "completed",
-            "name": call.name, "arguments": call.input.to_string(),
-        }));
+            "name": name.unwrap_or(&call.name), "arguments": call.input.to_string(),
+        });
+        if let Some(namespace) = namespace {
+            item["namespace"] = namespace.into();
+        }
+        items.push(item);
     }
     let whole = json!({
         "id": format!("resp_wf{}", reply.number), "object": "response", "created_at": 0, "status": "completed",

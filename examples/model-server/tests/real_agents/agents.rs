@@ -93,6 +93,7 @@ const AIDER: Agent = Agent {
     silent: &["pty", "stream"],
     lacks: &[
         (ANY, "does_a_task", "it has no tools; `is_merged` has its work"),
+        (ANY, "uses_its_tools", NO_TOOLS),
         (ANY, "is_interrupted", NO_TOOLS),
         (ANY, "resumes", NO_RESUME),
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
@@ -160,7 +161,7 @@ const CONTINUE: Agent = Agent {
     ..PLAIN
 };
 
-const GEMINI: Agent = Agent {
+pub(crate) const GEMINI: Agent = Agent {
     name: "gemini",
     instructions: Some(".gemini/GEMINI.md"),
     settings: |url| {
@@ -175,7 +176,7 @@ const GEMINI: Agent = Agent {
     ..PLAIN
 };
 
-const COPILOT: Agent = Agent {
+pub(crate) const COPILOT: Agent = Agent {
     name: "copilot",
     instructions: Some(".copilot/copilot-instructions.md"),
     settings: |url| {
@@ -245,7 +246,7 @@ pub(crate) const CODEX: Agent = Agent {
     ..PLAIN
 };
 
-const CLAUDE_CODE: Agent = Agent {
+pub(crate) const CLAUDE_CODE: Agent = Agent {
     name: "claude-code",
     instructions: Some(".claude/CLAUDE.md"),
     settings: |url| {

@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::{killed, orchestrated};
+use super::{killed, orchestrated, tools};
 
 /// One column of the table.
 pub(crate) struct Check {
@@ -22,6 +22,7 @@ const fn check(name: &'static str, run: fn(&Agent, Arc<dyn Backend>, &str) -> Ch
 pub(crate) const CHECKS: &[Check] = &[
     check("does_a_task", does_a_task),
     check("is_merged", orchestrated::run),
+    check("uses_its_tools", tools::used),
     check("is_told_many_lines", |agent, backend, transport| match transport {
         "acp" => told(agent, backend, transport),
         _ => orchestrated::delivers(agent, backend),

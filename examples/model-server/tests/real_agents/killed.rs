@@ -61,7 +61,7 @@ async fn story(agent: &Agent, resumable: &[PathBuf], transport: &str, dir: PathB
     let script: Script = serde_json::from_value(script).map_err(|error| error.to_string())?;
     let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
     let vendor = Vendor::of(agent, &server, &dir).await?;
-    stage::prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
+    stage::prepare(&[(agent, transport)], &dir, &server.url(), vendor.environment())?;
     let before = stage::contents(&dir.join("user"));
 
     let mut victim = victim(agent, &dir)?;

@@ -11,6 +11,8 @@ mod logins;
 mod orchestrated;
 mod stage;
 mod table;
+mod together;
+mod tools;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -49,12 +51,29 @@ fn main() -> ExitCode {
             trials.push(Trial::test(case, move || Ok(logins::renews(login, way)?)));
         }
     }
+    trials.push(together(&backends));
     let listed = args.list;
     let done = libtest_mimic::run(&args, trials);
     if !listed {
         println!("{}", table.print());
     }
     done.exit_code()
+}
+
+/// The four that work together, where all of them can be tried.
+fn together(backends: &Backends) -> Trial {
+    let missing = together::agents().find_map(|(agent, transport)| {
+        let backend = backends.get(agent.name).map_err(|error| error.report());
+        let found = backend.and_then(|backend| found(&*backend, transport));
+        found.err().map(|reason| format!("{}: {reason}", agent.name))
+    });
+    if let Some(reason) = &missing {
+        eprintln!("SKIPPED four_agents_work_on_one_project: {reason}");
+    }
+    let trial = Trial::test("four_agents_work_on_one_project", || {
+        together::run().inspect_err(|error| eprintln!("{error}")).map_err(Failed::from)
+    });
+    trial.with_ignored_flag(missing.is_some())
 }
 
 /// The checks of an agent that is reached in one way.

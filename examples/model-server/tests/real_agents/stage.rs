@@ -36,6 +36,7 @@ pub(super) struct Watched {
     pub(super) vendor_session: bool,
     pub(super) remarks: Vec<String>,
     pub(super) issues: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Instructions of a person for all their projects.
@@ -102,11 +103,17 @@ pub(super) fn failed(error: watchfire_core::Error) -> String {
 
 impl Stage {
     pub(super) async fn set(agent: &Agent, transport: &str, script: &str, dir: PathBuf) -> Checked<Self> {
+        Self::with(&[(agent, transport)], script, dir).await
+    }
+
+    /// The same with several agents, each with its transport. The first one is the project's own.
+    pub(super) async fn with(agents: &[(&Agent, &str)], script: &str, dir: PathBuf) -> Checked<Self> {
         let script: Script = serde_json::from_str(script).map_err(|error| error.to_string())?;
         let server = ModelServer::start(script, 0).await.map_err(|error| error.to_string())?;
+        let (agent, _) = *agents.first().ok_or("no agent")?;
         let vendor = Vendor::of(agent, &server, &dir).await?;
-        prepare(agent, transport, &dir, &server.url(), vendor.environment())?;
-        if let Some(name) = agent.instructions {
+        prepare(agents, &dir, &server.url(), vendor.environment())?;
+        for name in agents.iter().filter_map(|(agent, _)| agent.instructions) {
             let path = dir.join("user").join(name);
             let written = path
                 .parent()
@@ -286,8 +293,7 @@ impl Vendor {
 
 /// The repository, the settings, and what stands in the person's home.
 pub(super) fn prepare(
-    agent: &Agent,
-    transport: &str,
+    agents: &[(&Agent, &str)],
     dir: &Path,
     url: &str,
     environment: Vec<(&str, String)>,
@@ -296,7 +302,7 @@ pub(super) fn prepare(
     for name in ["home", "user", "project"] {
         fs::create_dir_all(dir.join(name)).map_err(text)?;
     }
-    if let Some((file, content)) = agent.login.map(|login| login(url)) {
+    for (file, content) in agents.iter().filter_map(|(agent, _)| agent.login.map(|login| login(url))) {
         let path = dir.join("user").join(file);
         fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(text)?;
         fs::write(path, content).map_err(text)?;
@@ -306,12 +312,15 @@ pub(super) fn prepare(
     fs::write(root.join("README.md"), "# A project\n").map_err(text)?;
     git(&root, &["add", "-A"])?;
     git(&root, &["commit", "-qm", "Begin"])?;
-    let mut settings = (agent.settings)(url);
-    settings["transport"] = transport.into();
-    for (name, value) in environment {
-        settings["env"][name] = value.into();
-    }
-    let agents = serde_json::json!({ agent.name: settings });
+    let settings = |(agent, transport): &(&Agent, &str)| {
+        let mut settings = (agent.settings)(url);
+        settings["transport"] = (*transport).into();
+        for (name, value) in &environment {
+            settings["env"][*name] = value.as_str().into();
+        }
+        (agent.name.to_owned(), settings)
+    };
+    let agents = serde_json::Value::Object(agents.iter().map(settings).collect());
     let sandbox = std::env::var("WATCHFIRE_SANDBOX").unwrap_or_else(|_| "auto".to_owned());
     let authority = Some(dir.join(AUTHORITY)).filter(|path| path.exists());
     let grants =
@@ -336,6 +345,9 @@ pub(super) async fn watch(project: ProjectHandle, seen: Arc<Mutex<Watched>>) {
         match &record.body {
             Body::Event { name, .. } if name == "turn_completed" => seen.turn = Some(record.source),
             Body::Event { name, payload } if name == "attention" => seen.remarks.push(payload.to_string()),
+            Body::Event { name, payload } if name == "note" => {
+                seen.notes.extend(payload["text"].as_str().map(str::to_owned));
+            }
             Body::Status(status) => seen.statuses.push((status.as_str(), record.source)),
             Body::Issue(issue) => seen.issues.push(format!("{issue:?}")),
             Body::Lifecycle { name, .. } if name == "vendor_session" => seen.vendor_session = true,

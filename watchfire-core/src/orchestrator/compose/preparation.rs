@@ -11,7 +11,7 @@ use super::policy::{PolicyParts, Scope, environment, session_variables};
 use super::progress;
 use super::resume::Kept;
 use crate::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
-use crate::endpoint::{AGENT_COMMAND, AGENT_ROLE};
+use crate::endpoint::{AGENT_COMMAND, AGENT_ROLE, server_words};
 use crate::model::{
     AgentSettings, Attempt, Mode, Phase, Project, SandboxSettings, SessionId, Settings, Task,
 };
@@ -198,7 +198,8 @@ impl Preparation {
         context.environment.clone_from(&variables);
         context.user_home.clone_from(&inner.user_home);
         context.helper = inner.helper_inside();
-        context.tools = speaks.into_iter().chain([OsString::from("mcp")]).collect();
+        context.tools =
+            speaks.into_iter().chain(server_words(&project.agents_may, mode == Mode::Chat)).collect();
         context.task.clone_from(&task);
         let launch = backend.prepare(&context)?;
         directory.write_home(&launch.files, &launch.links)?;
