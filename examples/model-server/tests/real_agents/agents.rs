@@ -60,6 +60,7 @@ const SILENT: &str = "it retries in silence";
 const NOT_APART: &str = "it tells high demand, whatever the reason";
 const NOTHING_LEFT: &str = "killed in its first turn it leaves nothing to go on with";
 const NO_RESUME: &str = "it cannot resume";
+const AT_ITS_END: &str = "what it said is read when its session has ended";
 const NO_TOOLS: &str = "it has no tools";
 
 /// What most have in common.
@@ -94,6 +95,7 @@ const AIDER: Agent = Agent {
     lacks: &[
         (ANY, "does_a_task", "it has no tools; `is_merged` has its work"),
         (ANY, "uses_its_tools", NO_TOOLS),
+        (ANY, "answers_when_waited_for", AT_ITS_END),
         (ANY, "is_interrupted", NO_TOOLS),
         (ANY, "resumes", NO_RESUME),
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
@@ -152,6 +154,7 @@ const CONTINUE: Agent = Agent {
         (ANY, "resumes", "it goes on under a new id"),
         (ANY, "goes_on_after_a_kill", NOTHING_LEFT),
         (ANY, "starts_anew", "on a terminal it starts anew without saying so"),
+        (ANY, "answers_when_waited_for", AT_ITS_END),
         (ANY, "tells_rate_limit", SILENT),
         (ANY, "tells_usage_limit", SILENT),
         (ANY, "tells_no_credit", SILENT),
@@ -214,6 +217,7 @@ pub(crate) const OPENCODE: Agent = Agent {
     lacks: &[
         ("pty", "goes_on_after_a_kill", "on a terminal it tells its session's id when it ends"),
         ("pty", "tells_a_refusal", "on a terminal it has no transcript"),
+        ("pty", "answers_when_waited_for", "on a terminal it has no transcript"),
         ("acp", "tells_usage_limit", SILENT),
         ("acp", "tells_no_credit", SILENT),
         ("acp", "tells_overloaded", SILENT),

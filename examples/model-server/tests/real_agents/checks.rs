@@ -23,6 +23,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check("does_a_task", does_a_task),
     check("is_merged", orchestrated::run),
     check("uses_its_tools", tools::used),
+    check("answers_when_waited_for", tools::answers),
     check("is_told_many_lines", |agent, backend, transport| match transport {
         "acp" => told(agent, backend, transport),
         _ => orchestrated::delivers(agent, backend),
@@ -64,7 +65,7 @@ impl Check {
         let logs_in = || RENEWING.iter().any(|renewing| renewing.name == agent.name);
         match (self.name, transport) {
             ("renews_its_login", _) if !logs_in() => Some("no login that is renewed is known of it"),
-            ("is_told_many_lines", "stream") => Some("a stream takes one prompt"),
+            ("is_told_many_lines" | "answers_when_waited_for", "stream") => Some("a stream takes one prompt"),
             ("is_interrupted", "stream") => Some("an interrupt ends a stream"),
             _ => agent.lack(transport, self.name),
         }

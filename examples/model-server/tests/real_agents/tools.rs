@@ -1,4 +1,4 @@
-//! A model that calls the tools of its session.
+//! A model that calls the tools of its session, and one that is asked by a program that waits for its answer.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use watchfire_core::backend::Backend;
+use watchfire_core::observe::{DeliveryState, Include, WatchRequest};
+use watchfire_core::orchestrator::ChatRequest;
 use watchfire_core::schedule::Ending;
 
 use super::agents::Agent;
 use super::harness::{Checked, git, must};
-use super::stage::{Stage, Watched, log, told, watch};
+use super::stage::{Stage, Watched, failed, log, told, watch};
 
 /// What a shell does of the task. It says what the task file says, which must end as it began.
 const WORK: &str = "echo hello > hello.txt && git add -A && git commit -qm 'Say hello'; grep '^status:' \"$WATCHFIRE_TASK_FILE\"";
@@ -56,5 +58,45 @@ async fn uses(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
     let said = |words: &str| outputs.iter().any(|output| output.contains(words));
     must(said("No other agent runs in this project."), &heard())?;
     must(said("status: \"ready\"") || said("status: ready") || said("status: \\\"ready"), &heard())?;
+    stage.strike(agent.rewrites).await
+}
+
+/// A program sends it a text and waits for the end of the turn: it gets the words of this turn, not of the one before.
+pub(crate) fn answers(agent: &Agent, _: Arc<dyn Backend>, transport: &str) -> Checked {
+    told(|dir| answer(agent, transport, dir))
+}
+
+async fn answer(agent: &Agent, transport: &str, dir: PathBuf) -> Checked {
+    let words = [("alder", "The first word is alder-7781."), ("birch", "The second word is birch-7782.")];
+    let rules: Vec<_> = words
+        .iter()
+        .flat_map(|(asked, told)| {
+            let turns = json!([{ "text": told, "delay_ms": 1500 }]);
+            [false, true].map(|without| json!({ "when": asked, "without_tools": without, "turns": turns }))
+        })
+        .collect();
+    let stage = Stage::set(agent, transport, &json!(rules).to_string(), dir).await?;
+    let session = stage.project.chat(ChatRequest::new()).await.map_err(failed)?;
+    let within = Duration::from_secs(90);
+    let idle =
+        WatchRequest::default().with_until("status:idle").with_accept_current(true).with_timeout(within);
+    session.log().watch(&idle).await.map_err(failed)?;
+    for (asked, said) in words {
+        let request = WatchRequest::default()
+            .with_until("status:idle")
+            .with_include([Include::Transcript, Include::Events])
+            .with_timeout(within);
+        let (detail, answer) = session.send_and_watch(format!("say the word {asked}"), request).await;
+        let screen = || session.snapshot().text();
+        must(detail.delivery_state == DeliveryState::Submitted, &format!("{detail:?}\n{}", screen()))?;
+        let answer = answer.map_err(|error| format!("{asked}: {}\n{}", error.report(), screen()))?;
+        let latest = answer.transcript.as_ref().map(|transcript| transcript.latest_text.clone());
+        must(
+            latest.as_deref().is_some_and(|text| text.trim() == said),
+            &format!("{asked}: {latest:?}\n{:?}\n{:#?}\n{}", answer.events, answer.transcript, screen()),
+        )?;
+    }
+    session.stop();
+    session.ended().await;
     stage.strike(agent.rewrites).await
 }

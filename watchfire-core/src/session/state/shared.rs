@@ -202,19 +202,20 @@ impl Shared {
     }
 
     /// Waits until the agent's last words of this turn are in, where it keeps a transcript: its hooks report the end of
-    /// a turn before it has written them down. Gives up after a second, since a turn may end without words.
+    /// a turn before it has written them down. Gives up after a second, since a turn may end without words, and does not wait
+    /// for a turn whose end is known: a hook that is held up then would be taken for the end of the next turn.
     pub(in crate::session) async fn catch_up(&self) {
         const WORDS: Duration = Duration::from_secs(1);
         const AGAIN: Duration = Duration::from_millis(50);
         let end = self.clock.boot_time() + WORDS;
         let mut reading = self.reading.subscribe();
         let words = async {
-            while *reading.borrow_and_update() != Reading::Over && !self.said().has_last_words() {
+            while *reading.borrow_and_update() != Reading::Over && !self.has_all_words() {
                 self.read_now.notify_one();
                 if reading.changed().await.is_err() || *reading.borrow() == Reading::Nothing {
                     return;
                 }
-                if !self.said().has_last_words() {
+                if !self.has_all_words() {
                     self.clock.sleep_until(self.clock.boot_time() + AGAIN).await;
                 }
             }
@@ -223,6 +224,13 @@ impl Shared {
             () = words => {}
             () = self.clock.sleep_until(end) => {}
         }
+    }
+
+    /// Returns true once nothing is to be waited for at the end of a turn that a hook reports.
+    fn has_all_words(&self) -> bool {
+        // One lock after the other: both are taken in another order where facts are learnt.
+        let is_over = self.standing().is_over_for(Source::Hook);
+        is_over || self.said().has_last_words()
     }
 
     /// Takes in the facts of one observation.

@@ -65,6 +65,11 @@ impl Standing {
         self.worked
     }
 
+    /// Returns true if another source has reported the end of the turn that `source` reports now.
+    pub(in crate::session) fn is_over_for(&self, source: Source) -> bool {
+        matches!(self.turn, Turn::Ended(by) if by != source)
+    }
+
     /// Listens to every source again. Hooks may not report the effect of a person's keys: no vendor has a hook for an
     /// interrupted turn.
     pub(in crate::session) fn key_pressed(&mut self) {
@@ -222,6 +227,17 @@ mod tests {
         standing.take_all(status(Status::Processing), Source::Hook);
         let mut ends = |source| standing.take_all(vec![Fact::TurnCompleted], source).len();
         assert_eq!([ends(Source::Transcript), ends(Source::Hook)], [1, 0]);
+    }
+
+    #[test]
+    fn a_turn_is_over_for_those_who_report_its_end_later() {
+        let mut standing = Standing::new(None, true);
+        assert!(!standing.is_over_for(Source::Hook), "it has not ended");
+        standing.take_all(vec![Fact::TurnCompleted], Source::Transcript);
+        assert!(standing.is_over_for(Source::Hook));
+        assert!(!standing.is_over_for(Source::Transcript), "it would report the end of the next one");
+        standing.take_all(status(Status::Processing), Source::Screen);
+        assert!(!standing.is_over_for(Source::Hook));
     }
 
     #[test]
