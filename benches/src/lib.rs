@@ -1,5 +1,7 @@
 //! What the benchmarks share.
 
+pub mod agent;
+pub mod api;
 pub mod proc;
 mod report;
 

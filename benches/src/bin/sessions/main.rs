@@ -15,8 +15,6 @@
 //! Each part runs in a process of its own, so that none measures memory that another left behind. PSS shares the pages
 //! of a program among its processes: the orchestrator's own falls a little with each guardian.
 
-mod agent;
-mod api;
 mod merged;
 mod quiet;
 mod reads;
@@ -26,6 +24,7 @@ mod tasks;
 use std::process::{Command, ExitCode};
 
 use cap::Cap;
+use watchfire_benches::api;
 use watchfire_core::Result;
 
 use table::Table;

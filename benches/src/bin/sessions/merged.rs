@@ -6,10 +6,10 @@ use watchfire_benches::proc::{descriptors, rss, threads};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::agent::FINISHES;
-use crate::api::{World, run};
 use crate::table::Table;
 use crate::{IN_USE, Sizes};
+use watchfire_benches::agent::FINISHES;
+use watchfire_benches::api::{World, run};
 
 /// Number of tasks requested at a time.
 const BATCH: usize = 20;

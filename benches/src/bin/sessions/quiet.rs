@@ -8,9 +8,9 @@ use watchfire_core::Result;
 use watchfire_core::sandbox::SandboxChoice;
 
 use crate::Sizes;
-use crate::agent::prints;
-use crate::api::{World, run, wait_for_screens};
 use crate::table::Table;
+use watchfire_benches::agent::prints;
+use watchfire_benches::api::{World, run, wait_for_screens};
 
 /// Bounds of what one session costs.
 struct Bounds {

@@ -10,9 +10,9 @@ use watchfire_core::model::Task;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::Sizes;
-use crate::api::World;
 use crate::reads::Reads;
 use crate::table::Table;
+use watchfire_benches::api::World;
 
 /// Number of times that each way of reading is measured.
 const ROUNDS: usize = 5;

@@ -19,7 +19,10 @@ use watchfire_term::Emulator;
 use crate::agent::Agent;
 
 /// A runtime as programs have it, and as many descriptors as the machine allows.
-pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+///
+/// # Errors
+/// Those of the system.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let all = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, all)
@@ -32,14 +35,20 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// A repository with a project of `tasks` ready tasks, all with the same prompt.
-pub(crate) struct World {
-    pub(crate) root: PathBuf,
+#[derive(Debug)]
+pub struct World {
+    /// The folder of the project.
+    pub root: PathBuf,
     home: PathBuf,
     _temp: tempfile::TempDir,
 }
 
 impl World {
-    pub(crate) async fn new(tasks: usize, parallel: usize, prompt: &str) -> Result<Self> {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Those of the disk and of git.
+    pub async fn new(tasks: usize, parallel: usize, prompt: &str) -> Result<Self> {
         // Not below `/tmp`, which sandboxes replace and which may be memory.
         let builds = concat!(env!("CARGO_MANIFEST_DIR"), "/../target");
         let temp = tempfile::Builder::new().prefix("sessions-").tempdir_in(builds);
@@ -55,7 +64,11 @@ impl World {
         Ok(Self { root, home, _temp: temp })
     }
 
-    pub(crate) async fn orchestrator(&self) -> Result<Orchestrator> {
+    /// Starts an orchestrator.
+    ///
+    /// # Errors
+    /// Those of its start.
+    pub async fn orchestrator(&self) -> Result<Orchestrator> {
         Orchestrator::builder()
             .home(&self.home)
             .linked_backends(false)
@@ -70,7 +83,8 @@ impl World {
     }
 
     /// The task files.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.root.join(".watchfire/tasks")).into_iter().flatten().flatten();
         let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
         files.sort();
@@ -79,7 +93,10 @@ impl World {
 }
 
 /// Runs all ready tasks, or only `task`.
-pub(crate) async fn run(project: &ProjectHandle, task: Option<usize>, sandbox: SandboxChoice) -> Result<Run> {
+///
+/// # Errors
+/// Those of the run.
+pub async fn run(project: &ProjectHandle, task: Option<usize>, sandbox: SandboxChoice) -> Result<Run> {
     let request = match task {
         Some(number) => RunRequest::task(number.to_string().parse()?),
         None => RunRequest::all(),
@@ -88,7 +105,10 @@ pub(crate) async fn run(project: &ProjectHandle, task: Option<usize>, sandbox: S
 }
 
 /// Waits until `count` sessions have filled their screens.
-pub(crate) async fn wait_for_screens(project: &ProjectHandle, count: usize) -> Result<()> {
+///
+/// # Errors
+/// `timeout`.
+pub async fn wait_for_screens(project: &ProjectHandle, count: usize) -> Result<()> {
     let deadline = std::time::Instant::now() + Duration::from_secs(600);
     let mut printed = 0;
     while printed < count {

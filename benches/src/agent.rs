@@ -4,16 +4,18 @@ use watchfire_core::Result;
 use watchfire_core::backend::{Backend, Launch, LocatedProgram, ProgramSearch, SessionContext};
 
 /// Prints what fills the given number of rows of 120 columns, then sleeps.
-pub(crate) fn prints(rows: usize) -> String {
+#[must_use]
+pub fn prints(rows: usize) -> String {
     format!("yes '{}' | head -n {rows}; exec sleep 1000000", "x".repeat(118))
 }
 
 /// Makes a file of its own and claims success.
-pub(crate) const FINISHES: &str =
+pub const FINISHES: &str =
     r#"echo x > "made-$$"; sed -i 's/^status: .*/status: done/' "$WATCHFIRE_TASK_FILE""#;
 
+/// An agent whose program is the shell.
 #[derive(Debug)]
-pub(crate) struct Agent;
+pub struct Agent;
 
 impl Backend for Agent {
     fn name(&self) -> &str {

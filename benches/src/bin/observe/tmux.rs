@@ -1,0 +1,137 @@
+//! Their side: a pane of tmux, and clients in its control mode.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use watchfire_benches::proc::cpu;
+
+use crate::stamps::{Figures, PRINT, Stamps, now};
+
+/// A server under a socket name of its own; killed when it is dropped.
+pub(crate) struct Tmux {
+    socket: String,
+    folder: tempfile::TempDir,
+}
+
+impl Tmux {
+    /// None where tmux is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let socket = format!("watchfire-bench-{}-{}", std::process::id(), now());
+        let tmux = Self { socket, folder: tempfile::tempdir().ok()? };
+        tmux.run(&["new-session", "-d", "-s", "keep", "sleep 1000"])?;
+        Some(tmux)
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.run(&["display-message", "-p", "#{pid}"])?.trim().parse().ok()
+    }
+
+    fn run(&self, words: &[&str]) -> Option<String> {
+        let output = self.command(words).stderr(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.socket, "-f", "/dev/null"]).args(words);
+        command
+    }
+
+    /// A client in control mode, and its lines.
+    fn client(&self, session: &str) -> Option<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
+        let mut command = self.command(&["-C", "attach", "-t", session]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let (input, output) = (child.stdin.take()?, child.stdout.take()?);
+        Some((child, input, BufReader::new(output)))
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self.run(&["kill-server"]);
+    }
+}
+
+/// Returns the text of a line of output.
+fn output(line: &str) -> Option<&str> {
+    line.strip_prefix("%output ")?.split_once(' ').map(|(_, text)| text)
+}
+
+pub(crate) fn printed(lines: usize, pause: u64, readers: usize) -> Option<Figures> {
+    let tmux = Tmux::start()?;
+    let (program, folder) = (std::env::current_exe().ok()?, tmux.folder.path().display());
+    let script = format!(
+        "cd '{folder}'; until [ -e go ]; do sleep 0.05; done; '{}' {PRINT} {lines} {pause}; touch over; exec sleep 1000",
+        program.display()
+    );
+    tmux.run(&["new-session", "-d", "-s", "agent", "-x", "120", "-y", "40", &script])?;
+    let server = tmux.pid()?;
+    let (mut clients, mut reading) = (Vec::<(Child, ChildStdin)>::new(), Vec::<JoinHandle<_>>::new());
+    for _ in 0..readers {
+        let (child, input, mut from) = tmux.client("agent")?;
+        clients.push((child, input));
+        reading.push(std::thread::spawn(move || {
+            let (mut stamps, mut line) = (Stamps::default(), Vec::new());
+            while stamps.delays.len() < lines && from.read_until(b'\n', &mut line).is_ok_and(|read| read > 0)
+            {
+                if let Some(text) = output(&String::from_utf8_lossy(&line)) {
+                    stamps.read(text);
+                }
+                line.clear();
+            }
+            stamps.delays
+        }));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let pids: Vec<u32> = clients.iter().map(|(child, _)| child.id()).chain([server]).collect();
+    let used = || pids.iter().filter_map(|pid| cpu(*pid)).sum::<f64>();
+    let before = used();
+    std::fs::write(tmux.folder.path().join("go"), "").ok()?;
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !tmux.folder.path().join("over").exists() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let used = used() - before;
+    // Readers that wait for lines that tmux left out end with it.
+    drop(tmux);
+    let mut figures = Figures { cpu: used, ..Figures::default() };
+    for read in reading {
+        let delays = read.join().ok()?;
+        figures.missing += lines - delays.len();
+        figures.delays.extend(delays);
+    }
+    clients.into_iter().for_each(|(mut child, _)| drop(child.wait()));
+    Some(figures)
+}
+
+pub(crate) fn echoed(times: usize) -> Option<Vec<f64>> {
+    let tmux = Tmux::start()?;
+    tmux.run(&["new-session", "-d", "-s", "agent", "-x", "120", "-y", "40", "stty -echo -icanon; exec cat"])?;
+    let (mut child, mut input, mut from) = tmux.client("agent")?;
+    std::thread::sleep(Duration::from_millis(500));
+    let (mut delays, mut line) = (Vec::new(), Vec::new());
+    for n in 0..times {
+        let token = format!("token-{n}-end");
+        std::thread::sleep(Duration::from_millis(5));
+        let start = Instant::now();
+        input
+            .write_all(format!("send-keys -t agent -l {token}\nsend-keys -t agent Enter\n").as_bytes())
+            .ok()?;
+        loop {
+            line.clear();
+            if from.read_until(b'\n', &mut line).ok()? == 0 {
+                return None;
+            }
+            if output(&String::from_utf8_lossy(&line)).is_some_and(|text| text.contains(&token)) {
+                break;
+            }
+        }
+        delays.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    drop(tmux);
+    let _ = child.wait();
+    Some(delays)
+}
