@@ -13,14 +13,24 @@ impl FollowAll {
         Self(streams.into_iter().enumerate().collect())
     }
 
-    /// Returns the next record, or `None` once all streams have ended.
+    /// Returns the next record, or `None` once all streams have ended. A program that was lost while others go on is an event of
+    /// the kind `program_lost`.
     ///
     /// # Errors
-    /// `app_not_running` when a program has ended; others of the servers.
+    /// `app_not_running` when the last program was lost; others of the servers.
     pub async fn next(&mut self) -> Result<Option<proto::FollowResponse>, ApiError> {
-        match self.0.next().await {
-            Some((_, item)) => Ok(Some(item?)),
-            None => Ok(None),
+        let Some((program, item)) = self.0.next().await else { return Ok(None) };
+        match item {
+            Ok(item) => Ok(Some(item)),
+            Err(status) => {
+                self.0.remove(&program);
+                let error = ApiError::from(status);
+                if self.0.is_empty() {
+                    return Err(error);
+                }
+                let event = proto::Event { kind: "program_lost".to_owned(), ..Default::default() };
+                Ok(Some(proto::FollowResponse { event: Some(event), ..Default::default() }))
+            }
         }
     }
 }

@@ -178,9 +178,17 @@ fn runs_of_two_projects_are_seen_as_one() {
     let error = world.run(&world.empty("elsewhere"), ["watch", "1", "--json"]).code(1).json_error();
     assert_eq!(error["code"], "ambiguous_target");
     world.run(&shop, ["wait", "blog:1"]).good();
-    let sent = world.run(&shop, ["send", "all", "/quit", "--json"]);
-    assert!(sent.code.is_some());
-    run.end();
+    // One that is killed is no end for who follows both.
+    let mut followed = world.start(&shop, ["follow", "all", "--json"]);
+    let both = world.run(&shop, ["sessions", "--json"]).json();
+    for session in both["sessions"].as_array().unwrap() {
+        followed.wait_for(session["alias"].as_str().unwrap());
+    }
+    other.signal("KILL");
+    followed.wait_for("program_lost");
     other.end();
+    quit(&world, &shop, run);
+    followed.wait_for("off");
+    followed.end();
     assert_eq!(world.run(&shop, ["sessions", "--json"]).code(1).json_error()["code"], "app_not_running");
 }

@@ -5,6 +5,7 @@
 //! - an agent prints a line each millisecond, with the time in it: the time until 1, 10 and 100 readers have it, and the CPU of
 //!   what stands between, for a thousand lines. Readers are streams of `follow` here, and control clients there;
 //! - an agent prints as fast as it can: the CPU for a thousand lines, with no reader and with one;
+//! - 20 agents print as fast as they can, with 100 readers that never read, and with none: the time until all have printed;
 //! - a text is written to an agent that repeats it: the time until a reader that waits for it has it. Here it waits with `watch`.
 //!
 //! Our CPU is that of the orchestrator and the session's guardian, and includes what readers do with a line; tmux's is that of its
@@ -26,6 +27,10 @@ const READERS: [usize; 3] = [1, 10, 100];
 /// Lines that are printed at their pace, and as fast as it goes.
 const LINES: usize = 2_000;
 const FLOOD: usize = 200_000;
+/// Agents that print at the same time, and readers of each that never read.
+const CROWD: usize = 20;
+const CROWD_LINES: usize = 20_000;
+const SLOW: usize = 5;
 
 fn main() -> ExitCode {
     watchfire_core::process::helper::run_if_asked();
@@ -68,6 +73,21 @@ async fn measure(report: &mut Report) -> Result<()> {
             report.add(&section, "tmux: CPU for 1000 lines", "ms", vec![theirs.cpu * 1e6 / FLOOD as f64]);
         }
     }
+    // Pair by pair, because the machine is not the same twice.
+    let section = format!("{CROWD} agents print {CROWD_LINES} lines each as fast as it goes");
+    let (mut alone, mut watched) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+    for _ in 0..5 {
+        for (readers, figures) in [(0, &mut alone), (SLOW, &mut watched)] {
+            let (seconds, memory) = ours::crowd(CROWD, CROWD_LINES, readers).await?;
+            figures.0.push(seconds);
+            figures.1.push(memory / 1024.0);
+        }
+    }
+    report.add(&section, "no readers: until all have printed", "s", alone.0.clone());
+    let who = format!("{SLOW} readers of each that never read");
+    report.compare(&section, format!("{who}: the same"), "s", watched.0, "no readers", &alone.0);
+    report.add(&section, "no readers: resident", "M", alone.1.clone());
+    report.compare(&section, format!("{who}: the same"), "M", watched.1, "no readers", &alone.1);
     let section = "a text to its agent and back to one that waits for it";
     percentiles(report, section, "ours", &ours::echoed(500).await?);
     if let Some(theirs) = there_is_tmux.then(|| tmux::echoed(500)).flatten() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_core::Stream as _;
 use tokio::task::JoinSet;
 use watchfire_benches::api::{World, run};
-use watchfire_benches::proc::{children, cpu};
+use watchfire_benches::proc::{children, cpu, rss};
 use watchfire_core::observe::{Body, FollowItem, FollowOptions, Include, Log, RecordKind, WatchRequest};
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle};
 use watchfire_core::sandbox::SandboxChoice;
@@ -126,4 +126,49 @@ pub(crate) async fn echoed(times: usize) -> Result<Vec<f64>> {
     stage.session.stop();
     stage.orchestrator.shutdown().await;
     Ok(delays)
+}
+
+/// Many agents print `lines` each as fast as they can, and so many readers of each look once and then never read again. Returns the
+/// seconds until all have printed, and the memory that this process holds then, in KiB.
+pub(crate) async fn crowd(agents: usize, lines: usize, readers: usize) -> Result<(f64, f64)> {
+    let program = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
+    let script = format!(
+        "until [ -e ../go ]; do sleep 0.05; done; '{}' {PRINT} {lines} 0; touch over; exec sleep 1000",
+        program.display()
+    );
+    let world = World::new(agents, agents, &script).await?;
+    let orchestrator = world.orchestrator().await?;
+    let project = orchestrator.open(&world.root).await?;
+    run(&project, None, SandboxChoice::None).await?;
+    while project.sessions().len() < agents {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut streams = Vec::new();
+    for session in project.sessions() {
+        for _ in 0..readers {
+            let mut follow = session.log().follow(FollowOptions::default())?;
+            let first = poll_fn(|context| Pin::new(&mut follow).poll_next(context));
+            let _ = tokio::time::timeout(Duration::from_millis(1), first).await;
+            streams.push(follow);
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let folders = world.root.join(".watchfire/worktrees");
+    let start = Instant::now();
+    std::fs::write(folders.join("go"), "").map_err(|e| Error::io("starting the agents", e))?;
+    let over = || {
+        let folders = std::fs::read_dir(&folders).into_iter().flatten().flatten();
+        folders.filter(|folder| folder.path().join("over").exists()).count()
+    };
+    while over() < agents {
+        if start.elapsed() > Duration::from_secs(300) {
+            return Err(Error::new(ErrorKind::Timeout, "the agents do not end"));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let figures = (start.elapsed().as_secs_f64(), rss(std::process::id()).unwrap_or_default());
+    drop(streams);
+    project.sessions().iter().for_each(Session::stop);
+    orchestrator.shutdown().await;
+    Ok(figures)
 }

@@ -28,6 +28,12 @@ pub(crate) struct FollowArgs {
     heartbeat: Option<String>,
 }
 
+impl FollowArgs {
+    pub(super) fn of(target: Target, since: Vec<String>) -> Self {
+        Self { targets: vec![target], since, kinds: Vec::new(), heartbeat: None }
+    }
+}
+
 pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
     let client = connect(context).await?;
     let heartbeat = args.heartbeat.as_deref().map(|it| duration("--heartbeat", it)).transpose()?;
@@ -67,6 +73,9 @@ fn show(out: Out, record: &proto::FollowResponse) {
             format!("{} {}", event.kind, about.unwrap_or_default())
         }
         "gap_detected" => "… some records are missing here, because they were not read in time".to_owned(),
+        "program_lost" => {
+            "… a program that ran some of the agents is gone; the others are followed on".to_owned()
+        }
         "too_many_watchers" => "… too many watch this session; it is joined once there is a place".to_owned(),
         other => other.to_owned(),
     };

@@ -4,6 +4,7 @@ use clap::Args;
 use watchfire_client::watch_json;
 use watchfire_core::observe::{Condition, Include, Target, WatchRequest};
 
+use super::follow::{self, FollowArgs};
 use super::{connect, duration, told};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -40,11 +41,21 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     raw: bool,
     /// At most this many bytes of output, and of transcript
-    #[arg(long, value_name = "BYTES", default_value_t = 16 * 1024)]
+    #[arg(long, value_name = "BYTES", default_value_t = TAIL)]
     tail: usize,
+    /// The records as they come, as `watchfire follow` shows them
+    #[arg(long, hide = true, conflicts_with_all = ["until", "raw", "include"])]
+    follow: bool,
 }
 
+/// Bytes of output and of transcript that an answer has at most: what fits into a model's context beside its work.
+const TAIL: usize = 16 * 1024;
+
 pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
+    if args.follow {
+        let since = args.since.into_iter().collect();
+        return follow::run(context, FollowArgs::of(args.target, since)).await;
+    }
     let mut include = if args.include.is_empty() { Include::defaults() } else { args.include };
     if args.raw {
         include.push(Include::RawOutput);
