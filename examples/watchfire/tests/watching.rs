@@ -162,6 +162,22 @@ fn a_stream_follows_what_runs_and_goes_on_from_a_cursor() {
 }
 
 #[test]
+fn an_interrupt_ends_a_stream() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    let mut follow = world.start(&root, ["follow", "--json", "--heartbeat", "200ms"]);
+    follow.wait_for("heartbeat");
+    follow.signal("INT");
+    let ended = follow.end();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), ""));
+    // As the spec writes it.
+    let mut follow = world.start(&root, ["watch", "1", "--follow", "--json"]);
+    follow.wait_for("heartbeat");
+    quit(&world, &root, run);
+    follow.end();
+}
+
+#[test]
 fn runs_of_two_projects_are_seen_as_one() {
     let world = World::new();
     let (shop, run) = talking(&world);

@@ -14,6 +14,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_declared_failure_is_not_merged", a_declared_failure_is_not_merged),
         trial("a_crash_is_visible_and_captured", a_crash_is_visible_and_captured),
         trial("a_hang_ends_at_its_limit", a_hang_ends_at_its_limit),
+        trial("a_claim_counts_however_its_agent_ends", a_claim_counts_however_its_agent_ends),
         trial("a_failed_verification_is_not_published", a_failed_verification_is_not_published),
         trial("conflict_and_held_are_written_down", conflict_and_held_are_written_down),
         trial("the_next_attempt_is_shown_the_conflict", the_next_attempt_is_shown_the_conflict),
@@ -69,6 +70,27 @@ async fn a_hang_ends_at_its_limit() {
         summary.endings[&task],
         Ending::TimedOut { reason: "took longer than 1s; its last words: stuck".into() }
     );
+}
+
+/// With an error, by a signal, not at all, or with work that it does after its claim.
+async fn a_claim_counts_however_its_agent_ends() {
+    let world = World::new().await;
+    world.configure("max_parallel: 4\n");
+    let ends = [
+        "exit 3",
+        "kill -9 $$",
+        "trap '' TERM HUP; while :; do sleep 1; done",
+        "sleep 0.1; echo more > more",
+    ];
+    let mut tasks = Vec::new();
+    for end in ends {
+        tasks.push(world.task(end, &format!("{DONE}; {end}")).await);
+    }
+    let run = world.project.run(RunRequest::all()).await.unwrap();
+    let summary = within(run.wait()).await.unwrap();
+    for (task, end) in tasks.iter().zip(ends) {
+        assert!(matches!(summary.endings[task], Ending::Merged { .. }), "{end}: {summary:?}");
+    }
 }
 
 async fn a_failed_verification_is_not_published() {
