@@ -99,7 +99,8 @@ fn a_name_that_is_wrong_is_told_with_what_there_is() {
     assert_eq!(error["code"], "not_supported");
     let error = world.run(&root, ["watch", "1", "--since", "nonsense", "--json"]).code(1).json_error();
     assert_eq!(error["code"], "invalid_cursor");
-    world.run(&root, ["watch", "1", "--until", "weather:sunny"]).code(2);
+    let error = world.run(&root, ["watch", "1", "--until", "weather:sunny", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "unsupported_watch_condition");
     world.run(&root, ["watch", "1", "--include", "everything"]).code(2);
     let error = world.run(&root, ["watch", "1", "--timeout", "soon", "--json"]).code(1).json_error();
     assert_eq!((&error["code"], &error["details"]["option"]), (&"invalid_input".into(), &"--timeout".into()));

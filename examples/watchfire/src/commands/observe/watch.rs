@@ -30,7 +30,7 @@ pub(crate) struct WatchArgs {
     since: Option<String>,
     /// Answer when this comes true
     #[arg(long, value_name = "CONDITION")]
-    until: Vec<Condition>,
+    until: Vec<String>,
     /// Wait at most this long (500ms, 30s, 10m)
     #[arg(long, value_name = "TIME", default_value = "30s")]
     timeout: String,
@@ -64,7 +64,9 @@ pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
         .with_include(include)
         .with_tail_bytes(args.tail)
         .with_timeout(duration("--timeout", &args.timeout)?);
-    match args.until.as_slice() {
+    // Here and not as an argument, so that a wrong one has its code.
+    let conditions = args.until.iter().map(|until| until.parse::<Condition>());
+    match conditions.collect::<std::result::Result<Vec<_>, _>>()?.as_slice() {
         [] => {}
         [one] => asked = asked.with_until(one),
         several => asked = asked.with_until(Condition::Any(several.to_vec())),
