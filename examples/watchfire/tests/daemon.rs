@@ -448,6 +448,12 @@ fn a_terminal_is_attached_and_detached() {
     hasty.wait_for("ready");
     hasty.keys.write_all(b"\x03\x03").unwrap();
     assert_eq!(hasty.end().1, Some(0));
+    // A signal detaches too, and leaves the terminal as it was.
+    let ended = OnTerminal::start(world, &root, &["attach", "1"], &[]);
+    ended.wait_for("ready");
+    let pid = rustix::process::Pid::from_child(&ended.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(ended.end().1, Some(0));
     assert!(with.is_running(&root, 1));
 
     // The daemon may be another one meanwhile.

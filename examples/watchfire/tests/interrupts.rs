@@ -129,3 +129,19 @@ fn a_task_changes_under_its_agent() {
         assert!(!kept.is_empty(), "{how}: its work is kept");
     }
 }
+
+#[test]
+fn ctrl_c_ends_the_merge_of_a_branch() {
+    let world = World::new();
+    let up = world.path("up");
+    let lines = format!("auto_merge: false\nverify: ['touch \"{}\"; sleep 100']", up.display());
+    let root = world.project("project", &lines);
+    world.task(&root, "Writes", "write x x\ncommit x\ndone\nexit 0");
+    world.run(&root, ["run", "1", "--no-sandbox", "--no-wait"]);
+    assert!(!up.exists(), "nothing is verified before it is to be merged");
+    let merge = world.start(&root, ["branches", "merge", "1"]);
+    until("it verifies", || up.exists());
+    merge.signal("INT");
+    merge.end().code(130);
+    assert_eq!(world.git(&root, &["log", "--format=%s", "main", "--", "x"]), "");
+}

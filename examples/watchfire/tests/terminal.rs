@@ -188,4 +188,6 @@ fn a_task_is_asked_for() {
     assert_eq!(edit.end().1, Some(0));
     let task = world.run(&root, ["task", "show", "1", "--json"]).good().json()["task"].clone();
     assert_eq!(task["title"], "A better one");
+    let (painted, _) = OnTerminal::start(&world, &root, &["task", "edit", "1"], &[("EDITOR", "true")]).end();
+    assert!(painted.contains("unchanged"), "{painted}");
 }

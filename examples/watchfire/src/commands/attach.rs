@@ -24,6 +24,7 @@ use super::chat::ChatArgs;
 use super::keys::{Ctrl, Key, Keys, PASTE, PASTED};
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
+use crate::interrupts::Interrupts;
 use crate::{compose, terminal};
 
 /// Exit code of a client whose session was cut off, and of one that could not attach.
@@ -200,10 +201,17 @@ impl Viewer {
     /// Shows the agent in the person's terminal until one side ends it, also over a restart of the daemon.
     async fn show(&self, home: &Path, mut daemon: Daemon) -> Result<End> {
         let mut keys = terminal::typed();
+        // First: a signal must not leave the terminal raw.
+        let interrupts = Interrupts::listen()?;
         let _changed = terminal::raw()?;
         let mut shown = Shown::begin();
         loop {
-            match self.follow(&daemon, &mut shown, &mut keys).await {
+            let followed = tokio::select! {
+                followed = self.follow(&daemon, &mut shown, &mut keys) => followed,
+                // The agent goes on, as after the detach key.
+                () = interrupts.first() => End::Detached,
+            };
+            match followed {
                 // The daemon may be started anew, with the agent still at work, and takes it over in a moment.
                 End::Gone(error) if error.code == "app_not_running" || shown.lost.is_some() => {
                     if shown.lost.get_or_insert_with(Instant::now).elapsed() > BACK {

@@ -85,8 +85,17 @@ async fn propose(
     };
     show(context, &proposal);
     // With `--json` a program looks at the proposal and decides; it cannot answer here.
-    if !args.yes && (context.out.json || !ask()?) {
+    if !args.yes && context.out.json {
         return Ok(Exit::NeedsPerson);
+    }
+    if !args.yes {
+        let accepted = tokio::select! {
+            accepted = ask() => accepted?,
+            () = interrupts.first() => return Ok(Exit::Interrupted),
+        };
+        if !accepted {
+            return Ok(Exit::NeedsPerson);
+        }
     }
     let created = worker.accept(&proposal).await?;
     context.out.report(json!({ "change": "accepted", "tasks": created }), |_| match created.len() {
@@ -121,10 +130,16 @@ fn show(context: &Context, proposal: &Proposal) {
     }
 }
 
-fn ask() -> Result<bool> {
+async fn ask() -> Result<bool> {
     eprint!("accept it? [y/N] ");
-    let mut answer = String::new();
-    let read = io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| watchfire_core::Error::io("reading the answer", error))?;
+    let (send, answer) = tokio::sync::oneshot::channel();
+    // In a thread of its own, which nothing waits for: no signal ends a read from a terminal.
+    std::thread::spawn(move || {
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        send.send(read.map(|_| answer))
+    });
+    let answer = answer.await.unwrap_or_else(|_| Ok(String::new()));
+    let answer = answer.map_err(|error| watchfire_core::Error::io("reading the answer", error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -95,10 +95,22 @@ struct RestoreArgs {
 pub(crate) async fn run(context: &Context, args: BranchesArgs) -> Result<Exit> {
     match args.command {
         None | Some(BranchesCommand::List) => list::run(context).await,
-        Some(BranchesCommand::Merge(args)) => change::merge(context, args).await,
-        Some(BranchesCommand::Delete(args)) => change::delete(context, args).await,
-        Some(BranchesCommand::Prune) => change::prune(context).await,
+        Some(BranchesCommand::Merge(args)) => interruptible(change::merge(context, args)).await,
+        Some(BranchesCommand::Delete(args)) => interruptible(change::delete(context, args)).await,
+        Some(BranchesCommand::Prune) => interruptible(change::prune(context)).await,
         Some(BranchesCommand::Restore(args)) => change::restore(context, args).await,
+    }
+}
+
+/// Waits for a change, or for the first signal. What is half-done then is completed by who has the project open, or by the
+/// next start.
+async fn interruptible(change: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+    let interrupts = Interrupts::listen()?;
+    tokio::select! {
+        // In this order: a signal that ended the wait for the project is told by the change.
+        biased;
+        done = change => done,
+        () = interrupts.first() => Ok(Exit::Interrupted),
     }
 }
 

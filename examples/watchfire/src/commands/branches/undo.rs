@@ -5,7 +5,7 @@ use serde_json::json;
 use watchfire_client::work_proto::UndoTaskRequest;
 use watchfire_core::model::TaskNumber;
 
-use super::find;
+use super::{find, interruptible};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::text;
@@ -31,6 +31,10 @@ pub(crate) struct UndoArgs {
 }
 
 pub(in crate::commands) async fn run(context: &Context, args: UndoArgs) -> Result<Exit> {
+    interruptible(undo(context, args)).await
+}
+
+async fn undo(context: &Context, args: UndoArgs) -> Result<Exit> {
     let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     let (task_number, into) = (wire(args.number), args.into.unwrap_or_default());
     let undone = worker.undo(UndoTaskRequest { project_id: String::new(), task_number, into }).await;

@@ -111,6 +111,10 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
         }
         let task = project.store.get(number).await?;
         let patch = in_editor(&task.value)?;
+        if patch == parse(&render(&task.value))? {
+            report(context.out, &project.info(number).await?, "unchanged");
+            return Ok(Exit::Good);
+        }
         // With the revision that the editor showed: a change by another process since then is not
         // overwritten.
         project.store.update(number, patch, Some(&task.revision), None).await?;
