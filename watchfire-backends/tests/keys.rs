@@ -1,16 +1,16 @@
 //! How each agent is typed to: the bytes that were measured with the real programs (`.ci/agents`).
 
 use watchfire_backends as _;
-use watchfire_core::backend::{Backend as _, Backends};
+use watchfire_core::backend::Backends;
 
 /// Name; bytes of a short line, of two lines, of 3,000 characters; milliseconds before the submit key, for one line and for
 /// several; the key; the keys that interrupt and that end it.
 type Row = (&'static str, [&'static str; 3], [u128; 2], &'static [u8], &'static [u8], &'static [u8]);
 
 /// A text as a paste, and as it is. `3000` stands for the long text.
-const PASTE: [&str; 3] = ["\x1b[200~/go\x1b[201~", "\x1b[200~a\nb\x1b[201~", "\x1b[200~3000\x1b[201~"];
-const AS_IT_IS: [&str; 3] = ["/go", "a\nb", "3000"];
-const LONG_ONES_PASTED: [&str; 3] = ["/go", "\x1b[200~a\nb\x1b[201~", "\x1b[200~3000\x1b[201~"];
+const PASTE: [&str; 3] = ["\x1b[200~/go\x1b[201~", "\x1b[200~a\nb[201~\x1b[201~", "\x1b[200~3000\x1b[201~"];
+const AS_IT_IS: [&str; 3] = ["/go", "a\nb[201~", "3000"];
+const LONG_ONES_PASTED: [&str; 3] = ["/go", "\x1b[200~a\nb[201~\x1b[201~", "\x1b[200~3000\x1b[201~"];
 
 const ROWS: &[Row] = &[
     // Lines are sent one by one, so texts of several go by file.
@@ -18,9 +18,9 @@ const ROWS: &[Row] = &[
     ("claude-code", LONG_ONES_PASTED, [300, 800], b"\r", b"\x1b", b"\x03\x03"),
     ("codex", PASTE, [300, 800], b"\r", b"\x1b", b"\x04"),
     ("continue", AS_IT_IS, [500, 1000], b"\r", b"\x1b", b"\x04"),
-    ("copilot", PASTE, [300, 800], b"\r", b"\x1b\x1b", b"\x04"),
+    ("copilot", PASTE, [300, 800], b"\r", b"\x1b[27u\x1b[27u", b"\x04"),
     ("gemini", PASTE, [750, 1500], b"\r", b"\x1b", b"\x03\x03"),
-    ("opencode", PASTE, [300, 800], b"\r", b"\x1b\x1b", b"\x03\x03"),
+    ("opencode", PASTE, [300, 800], b"\r", b"\x1b[27u\x1b[27u", b"\x03\x03"),
 ];
 
 #[test]
