@@ -103,7 +103,11 @@ pub(crate) fn printed(lines: usize, pause: u64, readers: usize) -> Option<Figure
         figures.missing += lines - delays.len();
         figures.delays.extend(delays);
     }
-    clients.into_iter().for_each(|(mut child, _)| drop(child.wait()));
+    for (mut child, input) in clients {
+        // A client in control mode stays until its input ends.
+        drop(input);
+        let _ = child.wait();
+    }
     Some(figures)
 }
 
@@ -131,7 +135,7 @@ pub(crate) fn echoed(times: usize) -> Option<Vec<f64>> {
         }
         delays.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    drop(tmux);
+    drop((tmux, input));
     let _ = child.wait();
     Some(delays)
 }
