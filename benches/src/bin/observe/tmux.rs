@@ -95,16 +95,15 @@ pub(crate) fn printed(lines: usize, pause: u64, readers: usize) -> Option<Figure
     }
     std::thread::sleep(Duration::from_millis(500));
     let used = used() - before;
-    // Readers that wait for lines that tmux left out end with their clients, and those when their input ends. The server waits
-    // for them.
-    let clients: Vec<Child> = clients.into_iter().map(|(child, _)| child).collect();
+    // Readers that wait for lines that tmux left out end with their clients, for which the server would wait.
+    clients.iter_mut().for_each(|(child, _)| drop(child.kill()));
     let mut figures = Figures { cpu: used, ..Figures::default() };
     for read in reading {
         let delays = read.join().ok()?;
         figures.missing += lines - delays.len();
         figures.delays.extend(delays);
     }
-    for mut child in clients {
+    for (mut child, _) in clients {
         let _ = child.wait();
     }
     Some(figures)
@@ -134,7 +133,7 @@ pub(crate) fn echoed(times: usize) -> Option<Vec<f64>> {
         }
         delays.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    drop(input);
+    let _ = child.kill();
     let _ = child.wait();
     Some(delays)
 }
