@@ -75,6 +75,8 @@ impl World {
             .backend(Agent)
             .default_backend("bench")
             .automation(false)
+            // Enough for a hundred readers of one session.
+            .watchers(128, 1024)
             .sandboxes(watchfire_sandbox::sandboxes(Helper::current()?))
             .workspaces(|root| Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?)))
             .terminals(|size| Box::new(Emulator::new(size)))
