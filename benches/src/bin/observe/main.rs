@@ -29,7 +29,7 @@ const LINES: usize = 2_000;
 const FLOOD: usize = 200_000;
 /// Agents that print at the same time, and readers of each that never read.
 const CROWD: usize = 20;
-const CROWD_LINES: usize = 20_000;
+const CROWD_LINES: usize = 100_000;
 const SLOW: usize = 5;
 
 fn main() -> ExitCode {
