@@ -4,6 +4,7 @@ pub mod agent;
 pub mod api;
 pub mod proc;
 mod report;
+pub mod tmux;
 
 pub use report::{Report, median};
 

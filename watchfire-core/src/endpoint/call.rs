@@ -32,7 +32,7 @@ pub enum AgentAction {
         inquiry: String,
         /// The answer.
         text: String,
-        /// What became of the request.
+        /// Outcome of the request.
         #[serde(default)]
         status: AnswerStatus,
     },

@@ -4,10 +4,9 @@
 //! who can read the folder knows. The reply is one line, too. A connection with another token, or with anything else, is
 //! closed without a word. Whatever goes wrong, the same call goes by the spool: it has the same id, and so is made once.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::call::AgentCall;
 use super::folder::{Folder, Read};
 use super::message::SpoolMessage;
+use crate::files::socket_path;
 use crate::{Error, Result};
 
 const SOCKET: &str = "agent.sock";
@@ -42,7 +42,7 @@ impl CallSocket {
         files.put(TOKEN, token.as_bytes())?;
         files.remove_named(SOCKET);
         let failed = |error| Error::io("making the agent's socket", error).with_path(folder);
-        let (path, _folder) = short(folder).map_err(failed)?;
+        let (path, _folder) = socket_path(folder, SOCKET).map_err(failed)?;
         // Follows no link: the agent can write this folder.
         let listener = UnixListener::bind(path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -75,25 +75,13 @@ pub(super) fn call(folder: &Path, call: &AgentCall, limit: Duration) -> Option<V
     let Read::Bytes(token, _) = Folder::open(folder).ok()?.read(c"token", 1 << 10) else { return None };
     let mut line = SpoolMessage::Call(call.clone()).to_json();
     line.as_object_mut()?.insert(TOKEN.to_owned(), String::from_utf8(token).ok()?.into());
-    let (path, _folder) = short(folder).ok()?;
+    let (path, _folder) = socket_path(folder, SOCKET).ok()?;
     let mut stream = UnixStream::connect(path).ok()?;
     stream.set_read_timeout(Some(limit)).ok()?;
     stream.write_all(format!("{line}\n").as_bytes()).ok()?;
     let mut reply = Vec::new();
     BufReader::new(stream).take(LONGEST_REPLY).read_until(b'\n', &mut reply).ok()?;
     serde_json::from_slice(&reply).ok()
-}
-
-/// Returns a short path to the socket: the kernel limits such paths to about 100 bytes. It is valid as long as the folder stays
-/// open.
-fn short(folder: &Path) -> io::Result<(PathBuf, std::fs::File)> {
-    let open = std::fs::File::open(folder)?;
-    let path = if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd()))
-    } else {
-        folder.join(SOCKET)
-    };
-    Ok((path, open))
 }
 
 #[cfg(test)]

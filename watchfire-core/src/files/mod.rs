@@ -17,6 +17,7 @@ mod owner;
 mod private;
 mod remove;
 mod replace;
+mod socket_path;
 mod untrusted;
 mod watch;
 
@@ -30,6 +31,7 @@ pub(crate) use private::create_private;
 pub use private::make_private;
 pub use remove::remove_tree;
 pub use replace::{Replace, UNIQUE_PREFIX, exchange, is_abandoned, replace, unique_name};
+pub(crate) use socket_path::socket_path;
 pub use untrusted::open_untrusted;
 pub(crate) use untrusted::read_untrusted;
 pub(crate) use watch::FolderWatch;

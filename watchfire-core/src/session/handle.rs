@@ -413,7 +413,7 @@ impl Session {
 }
 
 /// Runs blocking work on a thread for such work.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     what: &'static str,
     act: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -35,6 +35,8 @@ mod watch;
 pub(crate) use actor::{Reach, SessionParts, Taken};
 #[cfg(feature = "orchestrator")]
 pub use handle::Session;
+#[cfg(feature = "orchestrator")]
+pub(crate) use handle::blocking;
 #[cfg(feature = "testing")]
 pub use host::conformance;
 #[cfg(feature = "runtime")]

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 async fn measure(report: &mut Report) -> Result<()> {
-    let there_is_tmux = tmux::Tmux::start().is_some();
+    let there_is_tmux = watchfire_benches::tmux::Tmux::start().is_some();
     if !there_is_tmux {
         report.skip("tmux", "it is not installed");
     }

@@ -1,57 +1,21 @@
 //! Their side: a pane of tmux, and clients in its control mode.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use watchfire_benches::proc::cpu;
+use watchfire_benches::tmux::Tmux;
 
-use crate::stamps::{Figures, PRINT, Stamps, now};
+use crate::stamps::{Figures, PRINT, Stamps};
 
-/// A server under a socket name of its own; killed when it is dropped.
-pub(crate) struct Tmux {
-    socket: String,
-    folder: tempfile::TempDir,
-}
-
-impl Tmux {
-    /// None where tmux is not installed.
-    pub(crate) fn start() -> Option<Self> {
-        let socket = format!("watchfire-bench-{}-{}", std::process::id(), now());
-        let tmux = Self { socket, folder: tempfile::tempdir().ok()? };
-        tmux.run(&["new-session", "-d", "-s", "keep", "sleep 1000"])?;
-        Some(tmux)
-    }
-
-    fn pid(&self) -> Option<u32> {
-        self.run(&["display-message", "-p", "#{pid}"])?.trim().parse().ok()
-    }
-
-    fn run(&self, words: &[&str]) -> Option<String> {
-        let output = self.command(words).stderr(Stdio::null()).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("tmux");
-        command.args(["-L", &self.socket, "-f", "/dev/null"]).args(words);
-        command
-    }
-
-    /// A client in control mode, and its lines.
-    fn client(&self, session: &str) -> Option<(Child, ChildStdin, BufReader<std::process::ChildStdout>)> {
-        let mut command = self.command(&["-C", "attach", "-t", session]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
-        let (input, output) = (child.stdin.take()?, child.stdout.take()?);
-        Some((child, input, BufReader::new(output)))
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        let _ = self.run(&["kill-server"]);
-    }
+/// A client in control mode, with its input and its lines.
+fn client(tmux: &Tmux, session: &str) -> Option<(Child, ChildStdin, BufReader<ChildStdout>)> {
+    let mut command = tmux.command(&["-C", "attach", "-t", session]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    let (input, output) = (child.stdin.take()?, child.stdout.take()?);
+    Some((child, input, BufReader::new(output)))
 }
 
 /// Returns the text of a line of output.
@@ -61,16 +25,18 @@ fn output(line: &str) -> Option<&str> {
 
 pub(crate) fn printed(lines: usize, pause: u64, readers: usize) -> Option<Figures> {
     let tmux = Tmux::start()?;
-    let (program, folder) = (std::env::current_exe().ok()?, tmux.folder.path().display());
+    let (program, temp) = (std::env::current_exe().ok()?, tempfile::tempdir().ok()?);
+    let folder = temp.path();
     let script = format!(
-        "cd '{folder}'; until [ -e go ]; do sleep 0.05; done; '{}' {PRINT} {lines} {pause}; touch over; exec sleep 1000",
+        "cd '{}'; until [ -e go ]; do sleep 0.05; done; '{}' {PRINT} {lines} {pause}; touch over; exec sleep 1000",
+        folder.display(),
         program.display()
     );
     tmux.run(&["new-session", "-d", "-s", "agent", "-x", "120", "-y", "40", &script])?;
     let server = tmux.pid()?;
     let (mut clients, mut reading) = (Vec::<(Child, ChildStdin)>::new(), Vec::<JoinHandle<_>>::new());
     for _ in 0..readers {
-        let (child, input, mut from) = tmux.client("agent")?;
+        let (child, input, mut from) = client(&tmux, "agent")?;
         clients.push((child, input));
         reading.push(std::thread::spawn(move || {
             let (mut stamps, mut line) = (Stamps::default(), Vec::new());
@@ -88,9 +54,9 @@ pub(crate) fn printed(lines: usize, pause: u64, readers: usize) -> Option<Figure
     let pids: Vec<u32> = clients.iter().map(|(child, _)| child.id()).chain([server]).collect();
     let used = || pids.iter().filter_map(|pid| cpu(*pid)).sum::<f64>();
     let before = used();
-    std::fs::write(tmux.folder.path().join("go"), "").ok()?;
+    std::fs::write(folder.join("go"), "").ok()?;
     let deadline = Instant::now() + Duration::from_secs(120);
-    while !tmux.folder.path().join("over").exists() && Instant::now() < deadline {
+    while !folder.join("over").exists() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(500));
@@ -112,7 +78,7 @@ pub(crate) fn printed(lines: usize, pause: u64, readers: usize) -> Option<Figure
 pub(crate) fn echoed(times: usize) -> Option<Vec<f64>> {
     let tmux = Tmux::start()?;
     tmux.run(&["new-session", "-d", "-s", "agent", "-x", "120", "-y", "40", "stty -echo -icanon; exec cat"])?;
-    let (mut child, mut input, mut from) = tmux.client("agent")?;
+    let (mut child, mut input, mut from) = client(&tmux, "agent")?;
     std::thread::sleep(Duration::from_millis(500));
     let (mut delays, mut line) = (Vec::new(), Vec::new());
     for n in 0..times {

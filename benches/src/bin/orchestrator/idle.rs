@@ -9,10 +9,10 @@ use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::session::Session;
 use watchfire_core::store::{NewTask, ProjectPatch};
 
-use crate::tmux::Tmux;
 use crate::world::World;
 use watchfire_benches::Report;
 use watchfire_benches::proc::{children, cpu, pss};
+use watchfire_benches::tmux::Tmux;
 
 /// Time over which CPU use is measured.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         report.add(section, "both together", "KB", vec![each(ours - empty + guardians)]);
         report.add(section, "CPU, share of one core", "%", vec![busy * 100.0 / count as f64]);
         if let (Some(tmux), Some(tmux_empty)) = (&tmux, tmux_empty) {
-            let server = tmux.fill(before, count).and_then(|()| tmux.pid()).and_then(pss);
+            let server = crate::tmux::fill(tmux, before, count).and_then(|()| tmux.pid()).and_then(pss);
             if let Some(server) = server {
                 report.add(section, "tmux server's memory (PSS)", "KB", vec![each(server - tmux_empty)]);
             }

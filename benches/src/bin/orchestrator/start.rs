@@ -10,8 +10,9 @@ use watchfire_core::orchestrator::{ChatRequest, ProjectHandle};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::tmux::Tmux;
+use crate::tmux::first_byte;
 use crate::world::{IDLE, World};
+use watchfire_benches::tmux::Tmux;
 use watchfire_benches::{Report, millis};
 
 const STARTS: usize = 20;
@@ -29,7 +30,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
             confined.push(session(&project, SandboxChoice::Auto).await?);
         }
         if let Some(tmux) = &tmux {
-            tmuxes.extend(tmux.first_byte());
+            tmuxes.extend(first_byte(tmux));
         }
     }
     let section = "start request to first byte";

@@ -179,7 +179,7 @@ async fn decide(project: ProjectHandle) -> Checked {
     Ok(())
 }
 
-/// A call of an agent, or what came of it.
+/// A call of an agent, or its result.
 #[derive(Debug)]
 struct Step {
     member: usize,

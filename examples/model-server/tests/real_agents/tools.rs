@@ -14,7 +14,7 @@ use super::agents::Agent;
 use super::harness::{Checked, git, must};
 use super::stage::{Stage, Watched, failed, log, told, watch};
 
-/// What a shell does of the task. It says what the task file says, which must end as it began.
+/// The commands of the task. Their output has the status in the task file, which must be the same at the end.
 const WORK: &str = "echo hello > hello.txt && git add -A && git commit -qm 'Say hello'; grep '^status:' \"$WATCHFIRE_TASK_FILE\"";
 const NOTE: &str = "half way there 4471";
 

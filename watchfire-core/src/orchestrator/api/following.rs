@@ -94,9 +94,9 @@ impl ProjectHandle {
     /// session is followed from now on, and one that has ended from the oldest record that is kept. The stream keeps the
     /// project open like a handle.
     ///
-    /// With cursors, targets for several sessions also mean those of a reader that was away: each session that a cursor
-    /// names, though it has ended, and each that fits and began no earlier than the newest of them, from its first record
-    /// on. A reader of several projects gives each the start of the newest session of all of them
+    /// With cursors, a target for several sessions also includes the sessions that a reader missed while it was away: each one
+    /// that a cursor names, even if it has ended, and each one that fits and began no earlier than the newest of those, from its
+    /// first record on. A reader of several projects gives each the start of the newest session of all of them
     /// ([`FollowOptions::begun_since`]). A cursor of a session that this project does not know is ignored. A cursor that its session does not accept is a
     /// [`Gap`](FollowItem::Gap), after which all records follow that are kept.
     ///

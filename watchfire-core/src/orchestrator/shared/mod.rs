@@ -17,7 +17,7 @@ mod spending;
 mod spent;
 mod supervise;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind};
 
 pub(crate) use aliases::{Aliases, Bearer};
 pub(crate) use candidates::{Names, candidates};
@@ -37,14 +37,7 @@ pub(crate) use spending::Spending;
 pub use spent::{SessionOutcome, Spent, SpentRecord};
 pub(crate) use supervise::{caught, supervise};
 
-/// Runs blocking work on a thread for such work.
-pub(crate) async fn blocking<T: Send + 'static>(
-    what: &'static str,
-    act: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let failed = |error| Error::new(ErrorKind::Internal, what).with_source(error);
-    tokio::task::spawn_blocking(act).await.map_err(failed)?
-}
+pub(crate) use crate::session::blocking;
 
 /// Returns the error of every call after the orchestrator has ended.
 pub(crate) fn shut_down() -> Error {

@@ -4,19 +4,21 @@
 //! 100 bytes, so on Linux it is named through a descriptor of its folder. A connection begins with a descriptor: our side
 //! of the agent's terminal, or its input.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+
+use crate::files::socket_path;
 
 /// Name of the socket in its folder.
 const NAME: &str = "socket";
@@ -25,7 +27,7 @@ const STALLED: Duration = Duration::from_secs(5);
 
 /// Makes the socket. The folder exists, is private, and has none.
 pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
-    let (path, _folder) = short(folder)?;
+    let (path, _folder) = socket_path(folder, NAME)?;
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(folder.join(NAME), Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
@@ -34,7 +36,7 @@ pub(super) fn listen(folder: &Path) -> io::Result<UnixListener> {
 
 /// Connects to the socket in `folder`. Returns at once, whether or not anyone answers.
 pub(super) fn connect(folder: &Path) -> io::Result<UnixStream> {
-    let (path, _folder) = short(folder)?;
+    let (path, _folder) = socket_path(folder, NAME)?;
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(STALLED))?;
     Ok(stream)
@@ -60,15 +62,6 @@ pub(super) fn accept(listener: &UnixListener) -> Option<UnixStream> {
     }
     stream.set_write_timeout(Some(STALLED)).ok()?;
     Some(stream)
-}
-
-/// Returns a path that is short enough, and the descriptor that it needs.
-fn short(folder: &Path) -> io::Result<(PathBuf, Option<File>)> {
-    if !cfg!(target_os = "linux") {
-        return Ok((folder.join(NAME), None));
-    }
-    let folder = File::open(folder)?;
-    Ok((format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()).into(), Some(folder)))
 }
 
 /// Writes the first bytes of a connection, together with a descriptor.

@@ -110,7 +110,7 @@ impl Letter {
         Ok(())
     }
 
-    /// Removes the text: its sender knows what became of it. Blocks.
+    /// Removes the text, once its sender is told of the outcome. Blocks.
     pub(in crate::session) fn remove(self) {
         // Left behind, it is one that was interrupted.
         let _ = fs::remove_file(self.0.with_extension(TEXT));
