@@ -147,14 +147,12 @@ fn agent(temp: &Path) -> i32 {
 
 /// An agent listens; the program that took its call is killed; the next one takes the call up.
 async fn called() {
-    called_by(
-        "rm -f $WATCHFIRE_SESSION_DIR/agent.sock",
-        "ls $WATCHFIRE_SESSION_DIR/asked/call-* > /dev/null 2>&1",
-    )
-    .await;
     let socket = "$WATCHFIRE_SESSION_DIR/agent.sock";
-    let connected = "ls -l /proc/$listener/fd 2> /dev/null | grep -q socket:";
-    called_by(&format!("until [ -S {socket} ]; do sleep 0.01; done"), connected).await;
+    // It is made beside the start of the agent.
+    let made = format!("until [ -S {socket} ]; do sleep 0.01; done");
+    let taken = "ls $WATCHFIRE_SESSION_DIR/asked/call-* > /dev/null 2>&1";
+    called_by(&format!("{made}; rm {socket}"), taken).await;
+    called_by(&made, "ls -l /proc/$listener/fd 2> /dev/null | grep -q socket:").await;
 }
 
 /// By the socket or by the spool: what happens `before` the call, and the condition that it is under way.
