@@ -196,8 +196,12 @@ impl Spool {
     /// # Errors
     /// Those of [`take`](Self::take) and [`asked`](Self::asked).
     pub(crate) fn questions(&self) -> Result<Vec<Question>> {
-        // An agent that has ended sends no more, so this comes to an end.
-        while self.take()?.more {}
+        // An agent that has ended sends no more. It may have left files that cannot be removed, which come again each time.
+        for _ in 0..16 {
+            if !self.take()?.more {
+                break;
+            }
+        }
         let mut questions = Vec::new();
         for message in self.asked()? {
             match message {

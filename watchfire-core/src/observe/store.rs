@@ -264,7 +264,11 @@ impl Store {
                 if error.kind() != IoKind::NotFound {
                     tracing::error!(path = %self.path.display(), "writing the records of a session: {error}");
                 }
-                lock(&self.waiting).is_broken = true;
+                // What was added meanwhile must not follow the gap: its end would look whole.
+                let mut waiting = lock(&self.waiting);
+                (waiting.is_broken, waiting.is_busy) = (true, false);
+                waiting.lines.clear();
+                return;
             }
         }
     }

@@ -21,7 +21,7 @@ use super::state::reading::Reading;
 use super::state::said;
 use super::state::standing::Standing;
 use super::state::tallies::{Counted, Tallies};
-use super::state::{Activity, GRACE, SessionInfo, Shared};
+use super::state::{Activity, Cause, GRACE, SessionInfo, Shared};
 use super::talk::Meter;
 use super::talk::control::Control;
 use super::talk::deadline::Deadline;
@@ -317,7 +317,10 @@ impl Session {
             .await
             .unwrap_or_default();
             // Last of all facts, so that a late line of a transcript does not bring the agent back to life.
-            control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
+            // One that is left to its host goes on, and the next program tells of its end.
+            if ended.cause != Cause::Stopped(StopReason::Detached) {
+                control.shared.learn(vec![Fact::Status(Status::Off)], Source::Process);
+            }
             ended.vendor_session = control.shared.vendor_session();
             let blocks = control.shared.blocks.borrow().clone();
             ended.issue = blocks.issues.into_iter().rfind(|issue| issue.kind.is_blocking());

@@ -10,6 +10,7 @@ use tokio::sync::{oneshot, watch};
 use super::screen::{AttachRequest, Attachment};
 use super::state::ended::{Cause, Ended};
 use super::state::input::{Input, Receipt, Text, Typed};
+use super::state::mailbox::Letter;
 use super::state::notes::note_typed;
 use super::state::{SessionInfo, Shared};
 use super::{Blocks, Exit};
@@ -169,18 +170,13 @@ impl Session {
         if Delivery::clean(&words).trim().is_empty() {
             return Err(Error::new(ErrorKind::InvalidInput, "the text is empty"));
         }
-        let letter = match self.0.mailbox.clone() {
-            None => None,
-            Some(mailbox) => {
-                let text = words.clone();
-                Some(blocking("putting a text in line", move || mailbox.put(&text)).await?)
-            }
-        };
-        let (text, typed) = Text::new(words);
-        let sent = self.input(Input::Text(Text { own_turn, letter: letter.clone(), ..text })).await;
-        match (sent, typed.await, letter) {
-            (Ok(()), Ok(typed), _) => typed,
-            (_, _, letter) => {
+        // In a task of its own: a text that is on disk gets in line, also if its sender waits no longer.
+        let session = self.clone();
+        let queued = tokio::spawn(async move { session.put_in_line(words, own_turn).await }).await;
+        let (typed, letter) = queued.map_err(|_| self.off())??;
+        match (typed.await, letter) {
+            (Ok(typed), _) => typed,
+            (Err(_), letter) => {
                 // The sender hears of it, and may send it to the session that follows.
                 if let Some(letter) = letter {
                     let removed = move || {
@@ -192,6 +188,25 @@ impl Session {
                 Err(self.off())
             }
         }
+    }
+
+    /// Puts a text on disk and in line. Returns the receiver of its receipt, which fails if the session ends before, and its file.
+    async fn put_in_line(
+        &self,
+        words: String,
+        own_turn: bool,
+    ) -> Result<(oneshot::Receiver<Result<Typed>>, Option<Letter>)> {
+        let letter = match self.0.mailbox.clone() {
+            None => None,
+            Some(mailbox) => {
+                let text = words.clone();
+                Some(blocking("putting a text in line", move || mailbox.put(&text)).await?)
+            }
+        };
+        let (text, typed) = Text::new(words);
+        // Where the session has ended by now, the receiver says so.
+        let _ = self.0.inputs.send(Input::Text(Text { own_turn, letter: letter.clone(), ..text })).await;
+        Ok((typed, letter))
     }
 
     /// Returns whether it takes text now, and how.
@@ -263,6 +278,8 @@ impl Session {
     /// Submits a text. Returns `None` at the time `end`; the text stays in line then.
     async fn submit_until(&self, text: String, end: Duration, own_turn: bool) -> Option<Result<Typed>> {
         tokio::select! {
+            // First, so that a text gets in line however short the time is.
+            biased;
             typed = self.submit(text, own_turn) => Some(typed),
             () = self.0.clock.sleep_until(end) => None,
         }

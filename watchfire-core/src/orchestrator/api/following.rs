@@ -310,6 +310,8 @@ impl FollowSessions {
                     self.open.remove(at);
                     // Its place is free.
                     self.try_again();
+                    // Those behind have moved, and may not have been asked.
+                    asked = 0;
                 }
                 Poll::Pending => asked += 1,
             }

@@ -36,10 +36,11 @@ impl Questions {
     /// new question.
     pub(in crate::session) fn ask(&mut self, question: Question, in_file: bool) -> bool {
         let question = shortened(question);
+        // Also one whose id was used again since: taken over, a session is told of all its questions once more.
+        if self.0.iter().any(|asked| asked.question == question) {
+            return false;
+        }
         if let Some(at) = self.0.iter().position(|asked| asked.question.id == question.id) {
-            if self.0.get(at).is_some_and(|asked| asked.question == question) {
-                return false;
-            }
             self.0.remove(at);
         }
         if self.0.len() >= KEPT {
@@ -137,6 +138,15 @@ mod tests {
             "another text is another question"
         );
         assert_eq!(ids(&questions), ["port"]);
+    }
+
+    #[test]
+    fn what_was_answered_in_another_program_is_not_asked_again() {
+        let rounds = ["a?", "b?"].map(|text| Question::new("1", text));
+        let mut questions = Questions::answered(rounds.clone().map(|asked| (asked, "x".to_owned())));
+        assert!(rounds.into_iter().all(|asked| !questions.ask(asked, false)));
+        assert!(questions.open().is_empty());
+        assert!(questions.ask(Question::new("1", "c?"), false));
     }
 
     #[test]

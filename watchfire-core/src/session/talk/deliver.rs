@@ -172,7 +172,9 @@ impl Typist {
             }
             // Without a text in line there is no alarm at all: a look that stays due would spin.
             let patience = self.first_blocked().map(|since| since + PATIENCE);
-            let begun = self.submitted.filter(|_| self.is_held(activity)).map(|(at, _)| at + BEGINS);
+            // Only what is to come: a submission of long ago would wake this task without end.
+            let begun = self.submitted.map(|(at, _)| at + BEGINS).filter(|at| *at > self.now());
+            let begun = begun.filter(|_| self.is_held(activity));
             let wake = self.look.into_iter().chain(patience).min().filter(|_| !self.is_held(activity));
             let wake = wake.into_iter().chain(begun).min().filter(|_| ready && !self.waiting.is_empty());
             let clock = Arc::clone(&self.clock);

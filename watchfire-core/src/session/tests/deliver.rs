@@ -79,6 +79,55 @@ async fn a_text_answers_no_dialog() {
 }
 
 #[tokio::test]
+async fn a_text_gets_in_line_however_short_its_sender_waits() {
+    let temp = tempfile::tempdir().unwrap();
+    let stage = with_mailbox("asks", temp.path());
+    is(&stage, Status::ActionRequired).await;
+    let detail = within(stage.session.deliver("hello", Duration::ZERO)).await;
+    assert_eq!(detail.delivery_state, DeliveryState::Pending);
+    stage.process.print("\r\nidle");
+    typed(&stage, "hello").await;
+}
+
+/// A clock that counts how often it is asked for an alarm.
+#[derive(Debug, Default)]
+struct Counted(std::sync::atomic::AtomicUsize);
+
+impl crate::clock::Clock for Counted {
+    fn now(&self) -> crate::model::Timestamp {
+        SystemClock.now()
+    }
+
+    fn boot_time(&self) -> Duration {
+        SystemClock.boot_time()
+    }
+
+    fn sleep_until(&self, until: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        SystemClock.sleep_until(until)
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_waits_for_a_dialog_costs_nothing() {
+    let clock = Arc::new(Counted::default());
+    let stage = Stage::start("idle", Arc::<Counted>::clone(&clock), |_, _| {});
+    is(&stage, Status::Idle).await;
+    within(stage.session.send("a")).await.unwrap();
+    stage.process.print("\r\nbusy");
+    is(&stage, Status::Processing).await;
+    stage.process.print("\r\nasks");
+    is(&stage, Status::ActionRequired).await;
+    // Longer than a turn takes to show.
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let before = clock.0.load(std::sync::atomic::Ordering::Relaxed);
+    within(stage.session.deliver("b", Duration::from_millis(300))).await;
+    let alarms = clock.0.load(std::sync::atomic::Ordering::Relaxed) - before;
+    assert!(alarms < 50, "{alarms} alarms");
+    assert_eq!(stage.process.typed().matches('b').count(), 0);
+}
+
+#[tokio::test]
 async fn a_wait_is_for_the_turn_that_the_text_begins() {
     let stage = Stage::printing("busy");
     is(&stage, Status::Processing).await;

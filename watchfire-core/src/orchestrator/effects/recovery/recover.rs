@@ -348,10 +348,9 @@ async fn read_claim(
     blocking("reading what an agent said", move || {
         // Everything in the session's folder was written while it ran, so no signal is too old.
         let signal = read_signal(&directory.files(), &session, &Timestamp::from_unix_millis(0));
-        let mut questions = match directory.files().is_dir() {
-            true => Spool::open(&directory.files(), SpoolLimits::default())?.questions()?,
-            false => Vec::new(),
-        };
+        // Whatever the agent made of its spool, its claim counts.
+        let sent = Spool::open(&directory.files(), SpoolLimits::default()).and_then(|it| it.questions());
+        let mut questions = sent.unwrap_or_default();
         if let SignalRead::Signal(Signal::Questions(asked)) = &signal {
             questions
                 .extend(asked.iter().filter(|asked| !questions.contains(asked)).cloned().collect::<Vec<_>>());
