@@ -139,17 +139,17 @@ async fn oldest(projects: &[ProjectHandle], peers: bool) -> Result<Option<proto:
         all.extend(subscribed.snapshot.lives.iter().filter_map(|life| asked(project.id(), life)));
         if peers {
             let inquiries = project.inquiries().await?.into_iter();
-            all.extend(inquiries.map(|it| (it.asked_at.clone(), between(project.id(), it))));
+            all.extend(inquiries.map(|it| between(project.id(), it)));
         }
     }
-    Ok(all.into_iter().min_by(|(first, _), (second, _)| first.cmp(second)).map(|(_, pending)| pending))
+    Ok(all.into_iter().min_by_key(|pending| pending.asked_at.parse::<Timestamp>().ok()))
 }
 
-/// Returns the first question of a life to the person, and the time since which it waits.
-fn asked(project: &ProjectId, life: &Life) -> Option<(Timestamp, proto::Pending)> {
+/// Returns the first question of a life to the person.
+fn asked(project: &ProjectId, life: &Life) -> Option<proto::Pending> {
     let LifeState::Asking { questions } = &life.state else { return None };
     let (question, session) = (questions.first()?, life.session.as_ref());
-    let pending = proto::Pending {
+    Some(proto::Pending {
         conversation_id: question.id.clone(),
         project_id: project.to_string(),
         session_id: session.map(|it| it.id.to_string()).unwrap_or_default(),
@@ -157,8 +157,8 @@ fn asked(project: &ProjectId, life: &Life) -> Option<(Timestamp, proto::Pending)
         task_number: life.subject.task().map_or(0, |task| task.value()),
         question: question.question.clone(),
         asked: String::new(),
-    };
-    Some((life.since.clone(), pending))
+        asked_at: life.since.to_string(),
+    })
 }
 
 fn between(project: &ProjectId, inquiry: Inquiry) -> proto::Pending {
@@ -171,6 +171,7 @@ fn between(project: &ProjectId, inquiry: Inquiry) -> proto::Pending {
         task_number,
         question: inquiry.text,
         asked: named(&inquiry.to).1,
+        asked_at: inquiry.asked_at.to_string(),
     }
 }
 

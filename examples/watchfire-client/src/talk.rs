@@ -6,7 +6,7 @@ use tonic::transport::Channel;
 use watchfire_api::ApiError;
 use watchfire_api::talk_proto::talk_service_client::TalkServiceClient;
 use watchfire_api::talk_proto::{AnswerRequest, AskRequest, AskResponse, ListenRequest, Pending};
-use watchfire_core::model::{ProjectId, TaskNumber};
+use watchfire_core::model::{ProjectId, TaskNumber, Timestamp};
 use watchfire_core::observe::Target;
 
 use crate::client::{Client, millis};
@@ -67,7 +67,10 @@ impl Client {
             };
             match self.talk(at).answer(request).await.map_err(ApiError::from) {
                 Ok(answered) => return Ok(answered.into_inner().conversation_id),
-                Err(error) if error.code == "not_found" => unknown = error,
+                // Another program may have it. One that is gone has nothing.
+                Err(error) if ["not_found", "app_not_running"].contains(&error.code.as_str()) => {
+                    unknown = error;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -80,6 +83,23 @@ impl Client {
     /// # Errors
     /// Those of the servers.
     pub async fn listen(&self, peers: bool, timeout: Option<Duration>) -> Result<Option<Pending>, ApiError> {
+        // What waits by now is compared; of what comes later, the first is the oldest.
+        if self.len() > 1
+            && let Ok(waiting) = self.heard(peers, Some(Duration::ZERO), usize::MAX).await
+            && let Some(oldest) = waiting.into_iter().min_by_key(|it| it.asked_at.parse::<Timestamp>().ok())
+        {
+            return Ok(Some(oldest));
+        }
+        Ok(self.heard(peers, timeout, 1).await?.pop())
+    }
+
+    /// Listens at all servers, until this many have something. An error of one counts only if none has.
+    async fn heard(
+        &self,
+        peers: bool,
+        timeout: Option<Duration>,
+        enough: usize,
+    ) -> Result<Vec<Pending>, ApiError> {
         let mut listening = tokio::task::JoinSet::new();
         for at in 0..self.len() {
             let request =
@@ -87,20 +107,22 @@ impl Client {
             let mut server = self.talk(at);
             listening.spawn(async move { server.listen(request).await });
         }
-        let mut failed = None;
-        while let Some(heard) = listening.join_next().await {
-            match heard {
-                Ok(Ok(response)) => {
-                    if let Some(pending) = response.into_inner().pending {
-                        return Ok(Some(pending));
-                    }
-                }
+        let (mut failed, mut heard) = (None, Vec::new());
+        while let Some(answered) = listening.join_next().await {
+            match answered {
+                Ok(Ok(response)) => heard.extend(response.into_inner().pending),
                 // Of several programs, one may end meanwhile.
                 Ok(Err(error)) => failed = Some(ApiError::from(error)),
                 Err(error) => failed = Some(ApiError::new("internal", format!("listening: {error}"))),
             }
+            if heard.len() >= enough {
+                break;
+            }
         }
-        failed.map_or(Ok(None), Err)
+        match failed {
+            Some(error) if heard.is_empty() => Err(error),
+            _ => Ok(heard),
+        }
     }
 
     fn talk(&self, at: usize) -> TalkServiceClient<Channel> {

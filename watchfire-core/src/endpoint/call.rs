@@ -75,6 +75,16 @@ pub enum AgentAction {
     },
 }
 
+impl AgentAction {
+    /// Returns the time that it waits, if it does.
+    pub(super) fn wait_ms(&mut self) -> Option<&mut u64> {
+        match self {
+            Self::Await { wait_ms, .. } | Self::Listen { wait_ms } => Some(wait_ms),
+            _ => None,
+        }
+    }
+}
+
 impl AgentCall {
     /// Returns a call with this id.
     pub fn new(id: impl Into<String>, action: AgentAction) -> Self {

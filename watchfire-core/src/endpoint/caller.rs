@@ -20,6 +20,8 @@ use crate::{Error, ErrorKind, Result};
 const LONGEST: u64 = 64 << 20;
 /// Time limit for a reply beyond what the call itself waits for. A program that takes the session over needs some.
 const GRACE: Duration = Duration::from_secs(60);
+/// Longest wait of one call by the spool. Nobody there sees that a caller has gone, and what it is given then is lost.
+const BY_SPOOL: u64 = 5_000;
 /// The first and the longest pause between two looks for a reply. The inbox cannot be watched everywhere, and watches are
 /// scarce.
 const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
@@ -52,23 +54,31 @@ impl Caller {
     ///
     /// # Errors
     /// The error of the reply, as it came; `timeout` if there is none.
-    pub(super) fn call(&self, action: AgentAction) -> Result<Value> {
-        let waits = match &action {
-            AgentAction::Await { wait_ms, .. } | AgentAction::Listen { wait_ms } => *wait_ms,
-            _ => 0,
-        };
-        let (call, limit) = (AgentCall::new(new_id(), action), GRACE + Duration::from_millis(waits));
+    pub(super) fn call(&self, mut action: AgentAction) -> Result<Value> {
+        let began = Instant::now();
+        let waits = action.wait_ms().copied().unwrap_or_default();
+        let mut call = AgentCall::new(new_id(), action);
         // A question to the person is kept in the spool until the session ends.
         let by_socket = !matches!(call.action, AgentAction::AskPerson { .. });
+        let limit = GRACE + Duration::from_millis(waits);
         if by_socket && let Some(reply) = socket::call(&self.folder, &call, limit) {
             return result(reply);
         }
-        let name = call.file_name("reply");
-        self.tell(&SpoolMessage::Call(call))?;
-        let reply = self.wait_for(limit, || self.read(&name))?;
-        match reply {
-            Some(reply) => result(reply),
-            None => Err(Error::new(ErrorKind::Timeout, "no reply from the session")),
+        loop {
+            let left = waits.saturating_sub(millis(began.elapsed()));
+            call.action.wait_ms().into_iter().for_each(|wait| *wait = left.min(BY_SPOOL));
+            let name = call.file_name("reply");
+            self.tell(&SpoolMessage::Call(call.clone()))?;
+            let reply = self.wait_for(GRACE + Duration::from_millis(BY_SPOOL), || self.read(&name))?;
+            let Some(reply) = reply else {
+                return Err(Error::new(ErrorKind::Timeout, "no reply from the session"));
+            };
+            let told = result(reply)?;
+            let is_over = !told.is_null() && told.get("state") != Some(&json!("pending"));
+            if is_over || left <= BY_SPOOL {
+                return Ok(told);
+            }
+            call.id = new_id();
         }
     }
 
@@ -142,4 +152,45 @@ fn result(mut reply: Value) -> Result<Value> {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By the spool nobody sees that a caller has gone: it calls again and again, each time for a short while.
+    #[test]
+    fn a_wait_by_the_spool_is_many_short_ones() {
+        let temp = tempfile::tempdir().unwrap();
+        let (outbox, inbox) = (temp.path().join("outbox"), temp.path().join("inbox"));
+        std::fs::create_dir(&outbox).unwrap();
+        std::fs::create_dir(&inbox).unwrap();
+        let caller = Caller::new(temp.path());
+        let listening = std::thread::spawn(move || caller.call(AgentAction::Listen { wait_ms: 600_000 }));
+        let took = || loop {
+            for entry in std::fs::read_dir(&outbox).unwrap().flatten() {
+                if entry.path().extension().is_some_and(|it| it == "json") {
+                    let message = SpoolMessage::parse(&std::fs::read(entry.path()).unwrap()).unwrap();
+                    std::fs::remove_file(entry.path()).unwrap();
+                    let SpoolMessage::Call(call) = message else { panic!("{message:?}") };
+                    return call;
+                }
+            }
+            sleep(Duration::from_millis(1));
+        };
+        let reply = |call: &AgentCall, result: Value| {
+            let at = inbox.join(call.file_name("reply"));
+            std::fs::write(inbox.join("new"), json!({ "ok": true, "result": result }).to_string()).unwrap();
+            std::fs::rename(inbox.join("new"), at).unwrap();
+        };
+        let (first, nothing) = (took(), Value::Null);
+        reply(&first, nothing);
+        let second = took();
+        assert_ne!(first.id, second.id);
+        for call in [&first, &second] {
+            assert_eq!(call.action, AgentAction::Listen { wait_ms: BY_SPOOL });
+        }
+        reply(&second, json!({ "question": "?" }));
+        assert_eq!(listening.join().unwrap().unwrap(), json!({ "question": "?" }));
+    }
 }

@@ -152,8 +152,10 @@ fn tool(caller: &Caller, name: &str, arguments: &Value) -> Option<Result<String>
     };
     let run = || match name {
         "answer" => {
-            let status =
-                arguments.get("status").and_then(Value::as_str).map_or(Ok(AnswerStatus::Done), str::parse)?;
+            let status = match arguments.get("status") {
+                None | Some(Value::Null) => AnswerStatus::Done,
+                Some(_) => text("status")?.parse()?,
+            };
             let action = AgentAction::Answer { inquiry: text("id")?, text: text("text")?, status };
             caller.call(action).map(|_| "The answer was given.".to_owned())
         }
@@ -174,7 +176,10 @@ fn tool(caller: &Caller, name: &str, arguments: &Value) -> Option<Result<String>
         }
         "ask_person" => person(caller, &text("question")?),
         "finish" => {
-            let success = arguments.get("success").and_then(Value::as_bool).unwrap_or(true);
+            // Nothing is taken for it: "false" would end a failed task as done.
+            let success = arguments.get("success").and_then(Value::as_bool).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidInput, "expected true or false").with("argument", "success")
+            })?;
             let reason = text("summary").ok();
             if !success && reason.is_none() {
                 return Err(Error::new(ErrorKind::InvalidInput, "a failure needs its reason as summary"));
@@ -326,6 +331,15 @@ mod tests {
         assert_eq!(call(json!({ "name": "rule" }))["error"]["code"], -32602);
         let missing = call(json!({ "name": "ask_agent", "arguments": { "agent": "x" } }));
         assert!(missing["result"]["isError"].as_bool().unwrap(), "{missing}");
+        for (name, arguments) in [
+            ("finish", json!({ "success": "false", "summary": "no" })),
+            ("finish", json!({ "summary": "no" })),
+            ("answer", json!({ "id": "q1", "text": "y", "status": true })),
+        ] {
+            let wrong = call(json!({ "name": name, "arguments": arguments }));
+            let text = wrong["result"]["content"][0]["text"].as_str().unwrap();
+            assert!(text.starts_with("invalid_input"), "{arguments}: {text}");
+        }
         let off = call(json!({ "name": "finish", "arguments": { "success": true } }));
         assert!(off["result"]["content"][0]["text"].as_str().unwrap().starts_with("not_found"), "{off}");
     }

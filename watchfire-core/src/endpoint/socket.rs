@@ -19,8 +19,8 @@ use crate::{Error, Result};
 
 const SOCKET: &str = "agent.sock";
 const TOKEN: &str = "token";
-/// Maximum length of a call, in bytes.
-pub(crate) const LONGEST_CALL: u64 = 4 << 20;
+/// Maximum length of a call, in bytes: more than the longest text, each byte of it escaped.
+pub(crate) const LONGEST_CALL: u64 = 2 << 20;
 /// Maximum length of a reply, in bytes.
 const LONGEST_REPLY: u64 = 64 << 20;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::record::{AnswerStatus, Inquiry, InquiryState, Party};
 use crate::model::{SessionId, Timestamp};
@@ -11,10 +12,15 @@ use crate::{Error, ErrorKind, Result};
 pub(super) const LONGEST: usize = 256 << 10;
 /// Upper bound for the open inquiries of one session, and for those to one session.
 const OPEN: usize = 32;
-/// Number of ended inquiries that are kept. Without them, a late or a second answer would look like one to an unknown inquiry.
-const KEPT: usize = 512;
-/// Upper bound for their texts together, in bytes.
-const KEPT_BYTES: usize = 8 << 20;
+/// Upper bound for the open inquiries of one session to one other: no agent takes the places of the rest.
+const OPEN_TO_ONE: usize = 4;
+/// Number of ended inquiries that are kept, of one asker and of all. Without them, a late or a second answer would look like one to
+/// an unknown inquiry.
+const KEPT: [usize; 2] = [128, 512];
+/// Upper bound for their texts together, in bytes, of one asker and of all.
+const KEPT_BYTES: [usize; 2] = [2 << 20, 8 << 20];
+/// Shortest time for an answer, so that questions which end at once are no way to flood.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// A request for an inquiry.
 #[derive(Clone, Debug)]
@@ -84,9 +90,19 @@ impl Book {
         }
         // For each side: an agent that asks in a loop stops itself, and floods no other.
         let open = |is: &dyn Fn(&Inquiry) -> bool| self.pending().filter(|it| is(it)).count();
-        if open(&|it| it.from == from) >= OPEN || open(&|it| it.to == to) >= OPEN {
-            return Err(Error::new(ErrorKind::Busy, "too many questions are open").with("limit", OPEN));
+        let (own, to_it) = (open(&|it| it.from == from), open(&|it| it.to == to));
+        let limit = match from {
+            // Who waits for an answer at a terminal asks one question at a time.
+            Party::Person => None,
+            Party::Session { .. } if open(&|it| it.from == from && it.to == to) >= OPEN_TO_ONE => {
+                Some(OPEN_TO_ONE)
+            }
+            Party::Session { .. } => (own >= OPEN || to_it >= OPEN).then_some(OPEN),
+        };
+        if let Some(limit) = limit {
+            return Err(Error::new(ErrorKind::Busy, "too many questions are open").with("limit", limit));
         }
+        let deadline = deadline.max(now.plus(SHORTEST));
         // After the highest, not by their count: the oldest are removed in time.
         let number = self.inquiries.last_key_value().map_or(1, |(number, _)| number + 1);
         let inquiry = Inquiry {
@@ -200,9 +216,8 @@ impl Book {
         }
     }
 
-    /// Ends the open inquiries from and to a session.
-    pub(crate) fn ended(&mut self, session: &SessionId) {
-        let concerns = |party: &Party| party.session() == Some(session);
+    /// Ends the open inquiries from and to whom it `concerns`.
+    pub(crate) fn ended(&mut self, concerns: impl Fn(&Party) -> bool) {
         let gone: Vec<_> = self
             .pending()
             .filter_map(|it| match (concerns(&it.from), concerns(&it.to)) {
@@ -302,17 +317,17 @@ impl Book {
     }
 
     fn prune(&mut self) {
-        let mut bytes = 0;
-        // Open questions do not count: each has someone waiting for it.
-        let (mut place, mut excess) = (0, Vec::new());
-        // Newest first.
-        for inquiry in self.all().collect::<Vec<_>>().into_iter().rev().filter(|it| !it.is_pending()) {
+        // Of each asker by itself, and of all: an agent that asks without end loses its own.
+        let (mut all, mut own, mut excess) = (Kept::default(), BTreeMap::<_, Kept>::new(), Vec::new());
+        // Newest first. Open questions do not count: each has someone waiting for it.
+        for inquiry in self.inquiries.values().rev().filter(|it| !it.is_pending()) {
             let answer = match &inquiry.state {
                 InquiryState::Answered { text, .. } => text.len(),
                 _ => 0,
             };
-            (place, bytes) = (place + 1, bytes + inquiry.text.len() + answer);
-            if place > KEPT || bytes > KEPT_BYTES {
+            let bytes = inquiry.text.len() + answer;
+            let is_within = own.entry(inquiry.from.session()).or_default().add(bytes, 0);
+            if !is_within || !all.add(bytes, 1) {
                 excess.push(inquiry.number);
             }
         }
@@ -321,6 +336,19 @@ impl Book {
             // It may have changed and gone in one step, and would be written again.
             self.changed.remove(&number);
         }
+    }
+}
+
+/// Number and bytes of inquiries that are kept.
+#[derive(Default)]
+struct Kept(usize, usize);
+
+impl Kept {
+    /// Adds one, and returns true while the bound number `of` holds.
+    fn add(&mut self, bytes: usize, of: usize) -> bool {
+        (self.0, self.1) = (self.0 + 1, self.1 + bytes);
+        KEPT.get(of).is_some_and(|most| self.0 <= *most)
+            && KEPT_BYTES.get(of).is_some_and(|most| self.1 <= *most)
     }
 }
 

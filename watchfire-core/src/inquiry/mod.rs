@@ -19,4 +19,4 @@ mod room;
 pub(crate) use book::{Ask, Book, Item};
 pub use record::{AnswerStatus, Inquiry, InquiryState, Party};
 #[cfg(feature = "orchestrator")]
-pub(crate) use room::Room;
+pub(crate) use room::{Awaiting, Room};

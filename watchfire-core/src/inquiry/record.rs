@@ -45,6 +45,15 @@ impl Party {
         }
     }
 
+    /// Returns its alias, if it is a session.
+    #[must_use]
+    pub fn alias(&self) -> Option<&Alias> {
+        match self {
+            Self::Person => None,
+            Self::Session { alias, .. } => Some(alias),
+        }
+    }
+
     /// Returns true if `later` goes on where this one was: with the same task, under the same alias.
     pub(super) fn goes_on_as(&self, later: &Self) -> bool {
         match (self, later) {

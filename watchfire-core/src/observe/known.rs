@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use serde_json::Value;
+
 use super::record::Body;
 use super::store::StoredBody;
-use crate::backend::Source;
+use crate::backend::{Issue, Source};
 
 /// Records that are in the log already, by their hash, and how often each is to come once more.
 ///
@@ -15,11 +17,29 @@ use crate::backend::Source;
 pub(super) struct Known {
     transcript: HashMap<u64, u32>,
     stream: HashMap<u64, u32>,
+    /// Number of turns that ended, whoever reported it: the conversation has the ends that hooks reported, too.
+    turns: usize,
+    /// True if the turns whose ends are read now are all among them.
+    are_old: bool,
+    /// The questions of the agent, which it is asked for once more.
+    questions: Vec<Value>,
 }
 
 impl Known {
     /// Adds a record.
     pub(super) fn add(&mut self, source: Source, body: &Body) {
+        if let Body::Event { name, payload } = body {
+            let questions = payload.get("questions").and_then(Value::as_array).into_iter().flatten();
+            match name.as_str() {
+                "turn_completed" if source != Source::Protocol => return self.turns += 1,
+                "questions" => self.questions.extend(questions.cloned()),
+                "questions_withdrawn" => {
+                    let withdrawn: Vec<_> = questions.collect();
+                    self.questions.retain(|asked| !asked.get("id").is_some_and(|id| withdrawn.contains(&id)));
+                }
+                _ => {}
+            }
+        }
         if let Some((known, hash)) = self.of(source, body) {
             *known.entry(hash).or_default() += 1;
         }
@@ -27,6 +47,9 @@ impl Known {
 
     /// Returns true if the record is known, and forgets it once.
     pub(super) fn take(&mut self, source: Source, body: &Body) -> bool {
+        if self.are_old && source == Source::Transcript && *body == Body::event("turn_completed") {
+            return true;
+        }
         if self.transcript.is_empty() && self.stream.is_empty() {
             return false;
         }
@@ -39,8 +62,24 @@ impl Known {
         true
     }
 
+    /// Notes that what is read of the conversation now has the ends of so many turns, and forgets as many. Only the last end
+    /// of a portion becomes a record.
+    pub(super) fn read_turns(&mut self, ended: usize) {
+        self.are_old = ended <= self.turns;
+        self.turns = self.turns.saturating_sub(ended);
+    }
+
+    /// Returns true if the question is known, and forgets it.
+    pub(super) fn take_question(&mut self, question: &Value) -> bool {
+        let at = self.questions.iter().position(|asked| asked == question);
+        at.map(|at| self.questions.swap_remove(at)).is_some()
+    }
+
     /// Forgets what can no longer come from `source`.
     pub(super) fn forget(&mut self, source: Source) {
+        if source == Source::Transcript {
+            (self.turns, self.are_old) = (0, false);
+        }
         if let Some(known) = self.read_from(source) {
             *known = HashMap::new();
         }
@@ -69,7 +108,11 @@ impl Known {
             _ => return None,
         }
         let mut hasher = DefaultHasher::new();
-        serde_json::to_vec(&StoredBody::of(body)?).ok()?.hash(&mut hasher);
+        match body {
+            // "Try again in 5 minutes" gives another time with each reading.
+            Body::Issue(Issue { kind, message, .. }) => (*kind as u8, message).hash(&mut hasher),
+            body => serde_json::to_vec(&StoredBody::of(body)?).ok()?.hash(&mut hasher),
+        }
         Some((known, hasher.finish()))
     }
 }
@@ -77,20 +120,58 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::IssueKind;
 
     #[test]
     fn what_was_said_twice_is_known_twice() {
         let mut known = Known::default();
-        let turn = || Body::event("turn_completed");
-        known.add(Source::Transcript, &turn());
-        known.add(Source::Transcript, &turn());
+        let note = || Body::event("note");
+        known.add(Source::Transcript, &note());
+        known.add(Source::Transcript, &note());
         // It is not read again.
-        known.add(Source::Hook, &turn());
-        assert!(!known.take(Source::Hook, &turn()) && !known.take(Source::Protocol, &turn()));
-        let found = [(); 3].map(|()| known.take(Source::Transcript, &turn()));
+        known.add(Source::Hook, &note());
+        assert!(!known.take(Source::Hook, &note()) && !known.take(Source::Protocol, &note()));
+        let found = [(); 3].map(|()| known.take(Source::Transcript, &note()));
         assert_eq!(found, [true, true, false]);
-        known.add(Source::Transcript, &turn());
+        known.add(Source::Transcript, &note());
         known.forget(Source::Transcript);
-        assert!(!known.take(Source::Transcript, &turn()));
+        assert!(!known.take(Source::Transcript, &note()));
+    }
+
+    #[test]
+    fn a_turn_that_a_hook_has_ended_is_not_over_twice() {
+        let (mut known, turn) = (Known::default(), Body::event("turn_completed"));
+        known.add(Source::Hook, &turn);
+        known.add(Source::Transcript, &turn);
+        known.read_turns(2);
+        assert!(known.take(Source::Transcript, &turn));
+        known.read_turns(1);
+        assert!(!known.take(Source::Transcript, &turn), "it ended while nobody watched");
+        known.add(Source::Hook, &turn);
+        known.read_turns(2);
+        assert!(!known.take(Source::Transcript, &turn), "one of them is new");
+    }
+
+    #[test]
+    fn an_issue_is_known_whenever_it_ends() {
+        let mut known = Known::default();
+        let issue = |at: &str| {
+            let issue = Issue::new(IssueKind::UsageLimit, "try again in 5 minutes");
+            Body::Issue(issue.with_reset_at(at.parse().unwrap()))
+        };
+        known.add(Source::Transcript, &issue("2026-02-03T13:05:00Z"));
+        assert!(known.take(Source::Transcript, &issue("2026-02-03T13:15:00Z")));
+    }
+
+    #[test]
+    fn a_question_is_known_until_it_is_withdrawn() {
+        let mut known = Known::default();
+        let asked = |id: &str| serde_json::json!({ "id": id, "question": "Which port?" });
+        let event = |name: &str, payload| Body::Event { name: name.to_owned(), payload };
+        let both = serde_json::json!({ "questions": [asked("1"), asked("2")] });
+        known.add(Source::Hook, &event("questions", both));
+        known.add(Source::Hook, &event("questions_withdrawn", serde_json::json!({ "questions": ["1"] })));
+        assert!(!known.take_question(&asked("1")));
+        assert!(known.take_question(&asked("2")) && !known.take_question(&asked("2")));
     }
 }

@@ -262,6 +262,16 @@ impl Log {
         lock(&self.shared.known).take(source, body)
     }
 
+    /// Notes that what is taken in of the conversation next has the ends of so many turns.
+    pub(crate) fn read_turns(&self, ended: usize) {
+        lock(&self.shared.known).read_turns(ended);
+    }
+
+    /// Returns true if the log of an earlier program has this question, as the event `questions` has it. It is known once.
+    pub(crate) fn knows_question(&self, question: &serde_json::Value) -> bool {
+        lock(&self.shared.known).take_question(question)
+    }
+
     /// Notes that the conversation was read once from its beginning: everything that comes now is new.
     pub(crate) fn caught_up(&self) {
         lock(&self.shared.known).forget(Source::Transcript);

@@ -13,12 +13,15 @@
 //! session is gone too. A program that is killed has told its readers of records that are not in the file, at most those of
 //! the last moments. The next program finds no `end` then, and tells readers of the loss.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::delivery::DeliveryState;
@@ -32,6 +35,8 @@ use crate::{Error, Result};
 const LIMIT: u64 = 64 << 20;
 /// Bytes that wait for a slow disk at most.
 const WAITING: usize = 4 << 20;
+/// Time in which lines gather: a write for each line would cost more than all else that is done for it.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// The output of a session, as something else has recorded it.
 pub(crate) trait RecordedOutput {
@@ -45,7 +50,7 @@ pub(crate) trait RecordedOutput {
 /// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Line {
+pub(super) enum Line<'a> {
     /// A program with this epoch writes from here on. The last record before it has the number `from`.
     Start { epoch: u64, from: u64 },
     Record {
@@ -54,7 +59,7 @@ pub(super) enum Line {
         source: Source,
         #[serde(default, skip_serializing_if = "is_zero")]
         omitted: u64,
-        body: StoredBody,
+        body: StoredBody<'a>,
     },
     /// Number, time in milliseconds, offset and length of output. The bytes are in the recording.
     Output(u64, i64, u64, u64),
@@ -70,76 +75,93 @@ fn is_zero(number: &u64) -> bool {
 /// A [`Body`] on disk.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum StoredBody {
+pub(super) enum StoredBody<'a> {
     Delivery {
         state: DeliveryState,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        receipt: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        error: Option<(String, String)>,
+        #[serde(default, skip_serializing_if = "is_none")]
+        receipt: Cow<'a, Option<String>>,
+        #[serde(default, skip_serializing_if = "is_none")]
+        message_id: Cow<'a, Option<String>>,
+        #[serde(default, skip_serializing_if = "is_none")]
+        error: Cow<'a, Option<(String, String)>>,
     },
     Event {
-        name: String,
-        #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
-        payload: serde_json::Value,
+        name: Cow<'a, str>,
+        #[serde(default, skip_serializing_if = "is_null")]
+        payload: Cow<'a, Value>,
     },
     Issue {
-        issue: Issue,
+        issue: Cow<'a, Issue>,
     },
     IssueCleared {
         issue: IssueKind,
     },
     Lifecycle {
-        name: String,
-        #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
-        payload: serde_json::Value,
+        name: Cow<'a, str>,
+        #[serde(default, skip_serializing_if = "is_null")]
+        payload: Cow<'a, Value>,
     },
     Status {
         status: Status,
     },
     Transcript {
-        message: Message,
+        message: Cow<'a, Message>,
     },
 }
 
-impl StoredBody {
+fn is_none<T: Clone>(value: &Option<T>) -> bool {
+    value.is_none()
+}
+
+fn is_null(value: &Value) -> bool {
+    value.is_null()
+}
+
+impl<'a> StoredBody<'a> {
     /// Returns `None` for output, whose bytes are in the recording.
-    pub(super) fn of(body: &Body) -> Option<Self> {
-        Some(match body.clone() {
+    pub(super) fn of(body: &'a Body) -> Option<Self> {
+        use Cow::Borrowed as B;
+        Some(match body {
             Body::Delivery { state, receipt, message_id, error } => {
-                Self::Delivery { state, receipt, message_id, error }
+                let state = *state;
+                Self::Delivery { state, receipt: B(receipt), message_id: B(message_id), error: B(error) }
             }
-            Body::Event { name, payload } => Self::Event { name, payload },
-            Body::Issue(issue) => Self::Issue { issue },
-            Body::IssueCleared(issue) => Self::IssueCleared { issue },
-            Body::Lifecycle { name, payload } => Self::Lifecycle { name, payload },
+            Body::Event { name, payload } => Self::Event { name: B(name), payload: B(payload) },
+            Body::Issue(issue) => Self::Issue { issue: B(issue) },
+            Body::IssueCleared(issue) => Self::IssueCleared { issue: *issue },
+            Body::Lifecycle { name, payload } => Self::Lifecycle { name: B(name), payload: B(payload) },
             Body::Output { .. } => return None,
-            Body::Status(status) => Self::Status { status },
-            Body::Transcript(message) => Self::Transcript { message },
+            Body::Status(status) => Self::Status { status: *status },
+            Body::Transcript(message) => Self::Transcript { message: B(message) },
         })
     }
 }
 
-impl From<StoredBody> for Body {
-    fn from(body: StoredBody) -> Self {
+impl From<StoredBody<'_>> for Body {
+    fn from(body: StoredBody<'_>) -> Self {
         match body {
-            StoredBody::Delivery { state, receipt, message_id, error } => {
-                Self::Delivery { state, receipt, message_id, error }
+            StoredBody::Delivery { state, receipt, message_id, error } => Self::Delivery {
+                state,
+                receipt: receipt.into_owned(),
+                message_id: message_id.into_owned(),
+                error: error.into_owned(),
+            },
+            StoredBody::Event { name, payload } => {
+                Self::Event { name: name.into_owned(), payload: payload.into_owned() }
             }
-            StoredBody::Event { name, payload } => Self::Event { name, payload },
-            StoredBody::Issue { issue } => Self::Issue(issue),
+            StoredBody::Issue { issue } => Self::Issue(issue.into_owned()),
             StoredBody::IssueCleared { issue } => Self::IssueCleared(issue),
-            StoredBody::Lifecycle { name, payload } => Self::Lifecycle { name, payload },
+            StoredBody::Lifecycle { name, payload } => {
+                Self::Lifecycle { name: name.into_owned(), payload: payload.into_owned() }
+            }
             StoredBody::Status { status } => Self::Status(status),
-            StoredBody::Transcript { message } => Self::Transcript(message),
+            StoredBody::Transcript { message } => Self::Transcript(message.into_owned()),
         }
     }
 }
 
 /// Yields the lines of a file; `None` for a torn or unknown one, and no file for one that is not there.
-pub(super) fn read(path: &Path) -> Result<Option<impl Iterator<Item = Result<Option<Line>>>>> {
+pub(super) fn read(path: &Path) -> Result<Option<impl Iterator<Item = Result<Option<Line<'static>>>>>> {
     let Some(file) = open_untrusted(path)? else { return Ok(None) };
     let path = path.to_owned();
     let lines = BufReader::new(file).split(b'\n');
@@ -167,7 +189,7 @@ struct Waiting {
     lines: Vec<u8>,
     /// Length of the file with all lines that were added.
     length: u64,
-    /// True while a thread writes.
+    /// True while lines gather, or a thread writes.
     is_busy: bool,
     /// True once a line was lost. Nothing is written after that, the end in particular.
     is_broken: bool,
@@ -189,7 +211,7 @@ impl Store {
     }
 
     /// Adds a line. It is written once the caller calls [`flush`](Self::flush).
-    pub(super) fn add(&self, line: &Line) {
+    pub(super) fn add(&self, line: &Line<'_>) {
         let mut waiting = lock(&self.waiting);
         if waiting.is_broken {
             return;
@@ -237,7 +259,10 @@ impl Store {
                 waiting.is_busy = true;
                 drop(waiting);
                 let store = Arc::clone(self);
-                runtime.spawn_blocking(move || store.write());
+                runtime.spawn(async move {
+                    tokio::time::sleep(GATHER).await;
+                    tokio::task::spawn_blocking(move || store.write());
+                });
             }
             None => {
                 drop(waiting);

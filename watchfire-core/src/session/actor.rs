@@ -13,7 +13,7 @@ use super::screen::Screen;
 use super::state::conversation::Conversation;
 use super::state::failures::Failures;
 use super::state::input::Text;
-use super::state::mailbox::{Left, Mailbox};
+use super::state::mailbox::{Left, Letter, Mailbox};
 use super::state::note::Note;
 use super::state::notes::{Notes, note_typed};
 use super::state::questions::Questions;
@@ -144,7 +144,7 @@ impl Session {
                 parts.vendor_session,
                 parts.backend.capabilities().hooks && on_a_terminal,
             )),
-            activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0 }),
+            activity: watch::Sender::new(Activity { status: Status::Starting, turns: 0, is_ending: false }),
             questions: Mutex::new(Questions::answered(taken.answers)),
             said: Mutex::default(),
             may_nudge: AtomicBool::new(parts.may_nudge),
@@ -158,6 +158,7 @@ impl Session {
             note: Note::new(parts.note),
             notes: parts.notes.clone(),
             mailbox,
+            lining_up: tokio::sync::Mutex::default(),
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
                 parts.context.settings.model.as_deref().unwrap_or_default(),
@@ -175,8 +176,9 @@ impl Session {
         let session = Self(Arc::clone(&shared));
         if is_taken {
             shared.standing().set_worked();
+        } else {
+            shared.log.push(Source::Process, Body::Status(Status::Starting));
         }
-        shared.log.push(Source::Process, Body::Status(Status::Starting));
         shared.log.set_input_available(shared.can_type);
         let mut first = Vec::new();
         if let PromptDelivery::Typed(text) = parts.prompt {
@@ -192,13 +194,13 @@ impl Session {
                 .into_iter()
                 .map(|(letter, words)| Text { letter: Some(letter), ..Text::new(words).0 }),
         );
-        for _ in 0..left.interrupted {
-            shared.log.push(Source::Process, interrupted());
-        }
-        if left.interrupted > 0 {
+        if !left.interrupted.is_empty() {
+            left.interrupted.iter().for_each(|_| drop(shared.log.push(Source::Process, interrupted())));
             shared.remark(
                 "a text was being typed when the program ended; it is not typed again, look at the screen",
             );
+            // Only now: a program that ends before leaves it to the next one to tell.
+            tokio::task::spawn_blocking(move || left.interrupted.into_iter().for_each(Letter::remove));
         }
         let typist = Typist::new(
             Arc::clone(&shared),

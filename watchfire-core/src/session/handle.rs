@@ -148,18 +148,21 @@ impl Session {
     /// no texts while it runs; `busy` when too many texts wait; `not_input_ready` when the box is not free for a minute, or does
     /// not show the text as typed; those of the disk. An error after the text was written is final: no text is typed twice.
     pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
-        Ok(self.submit(text.into(), false).await?.receipt)
+        let typed = self.submit(text.into(), false, None).await?;
+        typed.map(|typed| typed.receipt).ok_or_else(|| self.off())
     }
 
-    /// Sends a text as [`send`](Self::send) does, but one that who sends it sends again if need be.
+    /// Sends a text as [`send`](Self::send) does, but one that who sends it sends again if need be. To drop the future takes the
+    /// text back, unless it is being typed.
     pub(crate) async fn say(&self, text: impl Into<String>) -> Result<Receipt> {
         let (text, typed) = Text::new(text.into());
-        self.input(Input::Text(text)).await?;
+        self.input(Input::Text(Text { is_revocable: true, ..text })).await?;
         Ok(typed.await.map_err(|_| self.off())??.receipt)
     }
 
-    /// Submits a text. With `own_turn`, it is typed only when no turn is under way.
-    async fn submit(&self, words: String, own_turn: bool) -> Result<Typed> {
+    /// Submits a text, and waits for its receipt until `end`. Returns `None` then: the text stays in line. With `own_turn`, it is
+    /// typed only when no turn is under way.
+    async fn submit(&self, words: String, own_turn: bool, end: Option<Duration>) -> Result<Option<Typed>> {
         if self.has_ended() {
             return Err(self.off());
         }
@@ -174,8 +177,19 @@ impl Session {
         let session = self.clone();
         let queued = tokio::spawn(async move { session.put_in_line(words, own_turn).await }).await;
         let (typed, letter) = queued.map_err(|_| self.off())??;
-        match (typed.await, letter) {
-            (Ok(typed), _) => typed,
+        let late = async {
+            match end {
+                Some(end) => self.0.clock.sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        let typed = tokio::select! {
+            biased;
+            typed = typed => typed,
+            () = late => return Ok(None),
+        };
+        match (typed, letter) {
+            (Ok(typed), _) => typed.map(Some),
             (Err(_), letter) => {
                 // The sender hears of it, and may send it to the session that follows.
                 if let Some(letter) = letter {
@@ -196,6 +210,8 @@ impl Session {
         words: String,
         own_turn: bool,
     ) -> Result<(oneshot::Receiver<Result<Typed>>, Option<Letter>)> {
+        // Over both steps, so that texts are in line in the order of their files.
+        let _one = self.0.lining_up.lock().await;
         let letter = match self.0.mailbox.clone() {
             None => None,
             Some(mailbox) => {
@@ -231,8 +247,8 @@ impl Session {
     pub async fn deliver(&self, text: impl Into<String>, within: Duration) -> DeliveryDetail {
         let runtime = self.runtime_state();
         let end = self.0.clock.boot_time().saturating_add(within);
-        let typed = self.submit_until(text.into(), end, false).await;
-        self.detail(runtime, typed.as_ref().map(Result::as_ref))
+        let typed = self.submit(text.into(), false, Some(end)).await;
+        self.detail(runtime, typed.as_ref().map(Option::as_ref))
     }
 
     /// Sends `text`, and answers `request` once its condition comes true in the turn that this text begins. What the agent did
@@ -253,14 +269,14 @@ impl Session {
         let end = clock.boot_time().saturating_add(Duration::from_millis(request.timeout_ms));
         // Before the text is sent: a wait that cannot be met would leave it without an answer.
         if let Err(error) = request.check() {
-            return (self.detail(runtime, Some(Err(&error))), Err(error));
+            return (self.detail(runtime, Err(&error)), Err(error));
         }
-        let typed = self.submit_until(text.into(), end, true).await;
-        let detail = self.detail(runtime, typed.as_ref().map(Result::as_ref));
+        let typed = self.submit(text.into(), true, Some(end)).await;
+        let detail = self.detail(runtime, typed.as_ref().map(Option::as_ref));
         let from = match typed {
-            Some(Ok(typed)) => typed.from,
-            Some(Err(error)) => return (detail, Err(error)),
-            None => {
+            Ok(Some(typed)) => typed.from,
+            Err(error) => return (detail, Err(error)),
+            Ok(None) => {
                 let message = "the agent was not ready for the text in time";
                 let late =
                     Error::new(ErrorKind::WatchTimeout, message).with("timeout_ms", request.timeout_ms);
@@ -275,23 +291,13 @@ impl Session {
         (detail, self.log().watch_on(&request).await)
     }
 
-    /// Submits a text. Returns `None` at the time `end`; the text stays in line then.
-    async fn submit_until(&self, text: String, end: Duration, own_turn: bool) -> Option<Result<Typed>> {
-        tokio::select! {
-            // First, so that a text gets in line however short the time is.
-            biased;
-            typed = self.submit(text, own_turn) => Some(typed),
-            () = self.0.clock.sleep_until(end) => None,
-        }
-    }
-
-    fn detail(&self, runtime: RuntimeState, typed: Option<Result<&Typed, &Error>>) -> DeliveryDetail {
+    fn detail(&self, runtime: RuntimeState, typed: Result<Option<&Typed>, &Error>) -> DeliveryDetail {
         let info = self.info();
         let who = (info.id.to_string(), info.alias.to_string(), info.backend.to_string());
         match typed {
-            None => DeliveryDetail::new(who, runtime, DeliveryState::Pending),
-            Some(Ok(_)) => DeliveryDetail::new(who, runtime, DeliveryState::Submitted),
-            Some(Err(error)) => DeliveryDetail::new(who, runtime, DeliveryState::Failed).with_error(error),
+            Ok(None) => DeliveryDetail::new(who, runtime, DeliveryState::Pending),
+            Ok(Some(_)) => DeliveryDetail::new(who, runtime, DeliveryState::Submitted),
+            Err(error) => DeliveryDetail::new(who, runtime, DeliveryState::Failed).with_error(error),
         }
     }
 

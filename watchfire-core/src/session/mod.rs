@@ -56,6 +56,6 @@ pub use state::{Blocks, Cause, Claim, Completion, Ended, Receipt, SessionInfo};
 #[cfg(feature = "orchestrator")]
 pub(crate) use state::{Counted, Left, Mailbox, Notes};
 #[cfg(feature = "orchestrator")]
-pub(crate) use talk::{Deadline, Desk, Meter, SignalWatch, Uncommitted};
+pub(crate) use talk::{Deadline, Desk, Meter, Reply, SignalWatch, Uncommitted};
 #[cfg(feature = "orchestrator")]
 pub(crate) use watch::{RefusalReporter, SHORTEST_STALL, STALL_AFTER, Sinks};

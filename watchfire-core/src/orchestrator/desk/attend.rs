@@ -29,7 +29,7 @@ pub(crate) async fn attend(shared: Arc<ProjectShared>, session: Session) {
     }
     let id = session.info().id.clone();
     // Without a room to write it down, the others wait until their deadlines.
-    let _ = shared.inquiries.note(move |book| book.ended(&id)).await;
+    let _ = shared.inquiries.note(move |book| book.ended(|it| it.session() == Some(&id))).await;
 }
 
 /// Gives, and after trouble of the disk tries again.
@@ -54,6 +54,8 @@ async fn give(shared: &Arc<ProjectShared>, session: &Session) -> Result<Infallib
     let me = party(session);
     room.note(move |book| book.began(&me)).await?;
     let mut changes = room.changes();
+    // The one that could not be given, of which the person is told once.
+    let mut refused = None;
     loop {
         changes.borrow_and_update();
         let (item, deadline) = next(shared, session).await?;
@@ -76,13 +78,38 @@ async fn give(shared: &Arc<ProjectShared>, session: &Session) -> Result<Infallib
                 prompt::ended(inquiry)
             }
         };
-        if let Err(error) = session.say(text).await {
-            if session.has_ended() {
-                // The one that takes its place is given it.
-                std::future::pending::<()>().await;
+        let mut saying = std::pin::pin!(session.say(text));
+        let said = loop {
+            tokio::select! {
+                said = &mut saying => break Some(said),
+                _ = changes.changed() => {
+                    // Taken back, if it is in line still: it was answered, given by a call, or is over.
+                    if next(shared, session).await?.0.as_ref() != Some(&item) {
+                        break None;
+                    }
+                }
             }
-            // Part of it may have been typed. The agent still finds it when it listens.
-            session.remark(format!("the agent was not given {}: {}", item.inquiry().id, error.report()));
+        };
+        match said {
+            None => continue,
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                if session.has_ended() {
+                    // The one that takes its place is given it.
+                    std::future::pending::<()>().await;
+                }
+                let id = item.inquiry().id.clone();
+                if refused.as_ref() != Some(&id) {
+                    session.remark(format!("the agent was not given {id} yet: {}", error.report()));
+                    refused = Some(id);
+                }
+                // Once more then: to hear it twice costs less than not to hear it.
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    () = shared.inner.clock.sleep_until(shared.inner.clock.boot_time() + AGAIN) => {}
+                }
+                continue;
+            }
         }
         room.note(move |book| book.given(&item)).await?;
     }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::peers::{ask, find, party};
 use super::wait::{end_of, until};
 use crate::endpoint::{AgentAction, AgentCall};
-use crate::inquiry::{Book, Inquiry, InquiryState, Item};
+use crate::inquiry::{Awaiting, Book, Inquiry, InquiryState, Item};
 use crate::model::{AgentsMay, SessionId};
 use crate::orchestrator::shared::{Names, ProjectShared};
-use crate::session::{Desk, Session};
+use crate::session::{Desk, Reply, Session};
 use crate::{Error, ErrorKind, Result, prompt};
 
 /// Longest wait of one call.
@@ -94,7 +94,18 @@ impl ProjectDesk {
         });
     }
 
-    async fn await_end(&self, session: &Session, id: &str, wait: Duration) -> Result<Option<Value>> {
+    /// Returns a reply, after which the item counts as given. The wait lasts until then: meanwhile it is not typed.
+    fn giving(&self, result: Value, item: Item, awaiting: Awaiting) -> Reply {
+        let room = Arc::clone(&self.shared.inquiries);
+        let after = async move {
+            // Without a room to write it down, it is given once more.
+            let _ = room.note(move |book| book.given(&item)).await;
+            drop(awaiting);
+        };
+        Reply { result, after: Some(Box::pin(after)) }
+    }
+
+    async fn await_end(&self, session: &Session, id: &str, wait: Duration) -> Result<Option<Reply>> {
         let asked = self.shared.inquiries.book().await?.find(id)?.clone();
         if asked.from != party(session) {
             return Err(Error::new(ErrorKind::Unauthorized, "another asked this").with("id", id));
@@ -105,23 +116,21 @@ impl ProjectDesk {
             () = self.pass(wait) => asked,
             _ = session.ended() => return Ok(None),
         };
-        if !inquiry.is_pending() {
-            session.record_inquiry(&inquiry);
-            let item = Item::End(inquiry.clone());
-            // Before the wait is over: what is not noted as given would be typed as well.
-            self.shared.inquiries.note(move |book| book.given(&item)).await?;
+        let result = end(&by_file(session, inquiry.clone()).await?);
+        if inquiry.is_pending() {
+            return Ok(Some(result.into()));
         }
-        drop(awaiting);
-        Ok(Some(end(&by_file(session, inquiry).await?)))
+        session.record_inquiry(&inquiry);
+        Ok(Some(self.giving(result, Item::End(inquiry), awaiting)))
     }
 
-    async fn listen(&self, session: &Session, wait: Duration) -> Result<Option<Value>> {
+    async fn listen(&self, session: &Session, wait: Duration) -> Result<Option<Reply>> {
         let room = &self.shared.inquiries;
         let awaiting = room.awaiting(listening(&session.info().id));
         let passed = self.pass(wait);
         tokio::pin!(passed);
         let mut changes = room.changes();
-        let heard = loop {
+        loop {
             changes.borrow_and_update();
             if let Some(item) = room.book().await?.next(&session.info().id, true) {
                 let heard = match &item {
@@ -131,19 +140,16 @@ impl ProjectDesk {
                         end(&by_file(session, inquiry.clone()).await?)
                     }
                 };
-                room.note(move |book| book.given(&item)).await?;
-                break heard;
+                return Ok(Some(self.giving(heard, item, awaiting)));
             }
             tokio::select! {
                 _ = changes.changed() => {}
                 // Something may expire.
                 () = until(&self.shared, None) => {}
-                () = &mut passed => break Value::Null,
+                () = &mut passed => return Ok(Some(Value::Null.into())),
                 _ = session.ended() => return Ok(None),
             }
-        };
-        drop(awaiting);
-        Ok(Some(heard))
+        }
     }
 
     async fn pass(&self, wait: Duration) {
@@ -154,14 +160,14 @@ impl ProjectDesk {
 
 #[async_trait]
 impl Desk for ProjectDesk {
-    async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Value>> {
+    async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Reply>> {
         self.allow(&call.action)?;
         match call.action.clone() {
             AgentAction::Answer { inquiry, text, status } => {
                 let me = party(session);
                 let answer = move |book: &mut Book| book.answer_as(&me, &inquiry, &text, status);
                 let answered = self.shared.inquiries.with(answer).await?;
-                Ok(Some(json!({ "conversationId": answered.id, "status": "answered" })))
+                Ok(Some(json!({ "conversationId": answered.id, "status": "answered" }).into()))
             }
             AgentAction::Ask { target, text, within_ms } => {
                 let (me, id) = (party(session), call.id.clone());
@@ -178,19 +184,20 @@ impl Desk for ProjectDesk {
                 };
                 session.record_inquiry(&asked);
                 self.expect_await(&asked);
-                Ok(Some(json!({ "id": asked.id, "to": asked.to.to_string(), "deadline": asked.deadline })))
+                let to = asked.to.to_string();
+                Ok(Some(json!({ "id": asked.id, "to": to, "deadline": asked.deadline }).into()))
             }
             AgentAction::AskPerson { text } => {
-                Ok(Some(json!({ "question": session.ask_person(&call.id, &text)? })))
+                Ok(Some(json!({ "question": session.ask_person(&call.id, &text)? }).into()))
             }
             AgentAction::Await { inquiry, wait_ms } => {
                 self.await_end(session, &inquiry, Duration::from_millis(wait_ms)).await
             }
             AgentAction::Finish { success, reason } => {
                 session.finish(success, reason).await?;
-                Ok(Some(json!({ "status": "finished" })))
+                Ok(Some(json!({ "status": "finished" }).into()))
             }
-            AgentAction::List => self.list(session).await.map(Some),
+            AgentAction::List => Ok(Some(self.list(session).await?.into())),
             AgentAction::Listen { wait_ms } => self.listen(session, Duration::from_millis(wait_ms)).await,
         }
     }

@@ -59,7 +59,7 @@ pub(crate) async fn ask(
     if to.has_ended() {
         // It may have ended before the inquiry was there for its attendant to end.
         let session = to.info().id.clone();
-        shared.inquiries.note(move |book| book.ended(&session)).await?;
+        shared.inquiries.note(move |book| book.ended(|it| it.session() == Some(&session))).await?;
     }
     Ok(inquiry)
 }

@@ -34,6 +34,11 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
         claims::give_back(shared, &life, task).await;
         reached(|| "given back");
     }
+    if let Some(alias) = life.alias.clone() {
+        // Its session may have ended while no program attended it. Without a room to write it down, the others wait until their
+        // deadlines. Before another may have the alias.
+        let _ = shared.inquiries.note(move |book| book.ended(|it| it.alias() == Some(&alias))).await;
+    }
     let (of, ended) = (Arc::clone(shared), life.clone());
     let given_up = blocking("freeing what a life had", move || give_up(&of, &ended));
     if let Err(error) = given_up.await {
@@ -44,14 +49,14 @@ pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
 
 /// Gives up the mailbox and the alias of a life that has ended. Blocks.
 fn give_up(shared: &ProjectShared, life: &Life) -> Result<()> {
-    let waiting = Mailbox::close(&shared.mailbox_of(life.id))?;
-    if waiting > 0 {
-        let texts = if waiting == 1 { "a text".to_owned() } else { format!("{waiting} texts") };
-        let message = format!("{texts} to its agent did not reach it before its work ended");
+    let left = Mailbox::close(&shared.mailbox_of(life.id))?;
+    if left > 0 {
+        let texts = if left == 1 { "a text".to_owned() } else { format!("{left} texts") };
+        let message = format!("{texts} to its agent may not have reached it before its work ended");
         shared.notice(NoticeCode::Session, life.subject.task(), message);
     }
     let bearer = Bearer::new(&shared.id, life.id);
-    life.alias.as_ref().map_or(Ok(()), |alias| shared.inner.aliases.free(alias, &bearer))
+    shared.inner.aliases.free(life.alias.as_ref(), &bearer)
 }
 
 /// Gives up what lives had that have ended, in case an earlier program was killed before it did.

@@ -1,8 +1,10 @@
 //! The aliases of a home's sessions: a file for each, so that no two programs give the same one at a time.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind::{AlreadyExists, NotFound};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::files::{Replace, make_private, unique_name};
 use crate::model::{Alias, ProjectId};
@@ -15,10 +17,14 @@ const TRIES: usize = 64;
 /// A folder with a file for each alias that is taken. It holds the life whose sessions have it: a life keeps its alias from
 /// its first session until it ends.
 #[derive(Debug)]
-pub(crate) struct Aliases(PathBuf);
+pub(crate) struct Aliases {
+    folder: PathBuf,
+    /// Those that were found for lives here. A life knows its own only once a session of it has begun.
+    found: Mutex<HashMap<Bearer, Alias>>,
+}
 
 /// The life that has an alias.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Bearer(String);
 
 impl Bearer {
@@ -29,19 +35,21 @@ impl Bearer {
 
 impl Aliases {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self(folder)
+        Self { folder, found: Mutex::default() }
     }
 
-    /// Takes an alias that no other life has: the one of before, if it can be had. Blocks.
+    /// Takes an alias that no other life has: the one that it had, if it can be had. Blocks.
     ///
     /// # Errors
     /// Those of the disk.
     pub(crate) fn take(&self, before: Option<&Alias>, bearer: &Bearer) -> Result<Alias> {
+        let before = before.cloned().or_else(|| self.found().get(bearer).cloned());
         let random = (0..TRIES).map(|_| Alias::random());
         // With nearly all names taken.
         let numbered = (2..).filter_map(|n| format!("{}-{n}", Alias::random()).parse().ok());
-        for alias in before.cloned().into_iter().chain(random).chain(numbered) {
+        for alias in before.into_iter().chain(random).chain(numbered) {
             if self.give(&alias, bearer)? {
+                self.found().insert(bearer.clone(), alias.clone());
                 return Ok(alias);
             }
         }
@@ -53,8 +61,8 @@ impl Aliases {
     /// # Errors
     /// Those of the disk.
     pub(crate) fn give(&self, alias: &Alias, bearer: &Bearer) -> Result<bool> {
-        make_private(&self.0)?;
-        let (path, made) = (self.0.join(alias.as_str()), self.0.join(unique_name("alias")));
+        make_private(&self.folder)?;
+        let (path, made) = (self.folder.join(alias.as_str()), self.folder.join(unique_name("alias")));
         Replace::new().with_mode(0o600).without_sync().write(&made, bearer.0.as_bytes())?;
         // With its content from the first moment: a name without a bearer would be anybody's.
         let linked = fs::hard_link(&made, &path);
@@ -66,12 +74,18 @@ impl Aliases {
         }
     }
 
-    /// Frees an alias, if the life has it. Blocks.
+    /// Frees the alias of a life that has ended: the one that it knows of, and one that was found for a session that did not
+    /// begin. Blocks.
     ///
     /// # Errors
     /// Those of the disk.
-    pub(crate) fn free(&self, alias: &Alias, bearer: &Bearer) -> Result<()> {
-        let path = self.0.join(alias.as_str());
+    pub(crate) fn free(&self, known: Option<&Alias>, bearer: &Bearer) -> Result<()> {
+        let found = self.found().remove(bearer);
+        known.into_iter().chain(&found).try_for_each(|alias| self.remove(alias, bearer))
+    }
+
+    fn remove(&self, alias: &Alias, bearer: &Bearer) -> Result<()> {
+        let path = self.folder.join(alias.as_str());
         if self.bearer(&path).as_ref() != Some(bearer) {
             return Ok(());
         }
@@ -86,7 +100,7 @@ impl Aliases {
     /// Frees the aliases of a project's lives but those that `are_open`: an earlier program was killed before it did. Only
     /// for who has the project's lock. Blocks.
     pub(crate) fn sweep(&self, project: &ProjectId, are_open: impl Fn(LifeId) -> bool) {
-        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let Some(Bearer(text)) = self.bearer(&entry.path()) else { continue };
             let life = text.split_once(' ').filter(|(of, _)| *of == project.as_str());
             let life = life.and_then(|(_, life)| life.parse().ok().map(LifeId));
@@ -95,6 +109,10 @@ impl Aliases {
                 let _ = fs::remove_file(entry.path());
             }
         }
+    }
+
+    fn found(&self) -> MutexGuard<'_, HashMap<Bearer, Alias>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn bearer(&self, path: &std::path::Path) -> Option<Bearer> {
@@ -119,15 +137,26 @@ mod tests {
         let alias = one.take(None, &bearer(&first)).unwrap();
         assert_eq!(one.take(Some(&alias), &bearer(&first)).unwrap(), alias, "its next session");
         assert_ne!(other.take(Some(&alias), &bearer(&second)).unwrap(), alias);
-        other.free(&alias, &bearer(&second)).unwrap();
+        other.free(Some(&alias), &bearer(&second)).unwrap();
         assert_ne!(other.take(Some(&alias), &bearer(&second)).unwrap(), alias);
-        one.free(&alias, &bearer(&first)).unwrap();
+        one.free(Some(&alias), &bearer(&first)).unwrap();
         assert_eq!(other.take(Some(&alias), &bearer(&second)).unwrap(), alias);
         other.sweep(&first.0, |_| false);
         other.sweep(&second.0, |life| life == LifeId(1));
         assert_ne!(one.take(Some(&alias), &bearer(&first)).unwrap(), alias);
         other.sweep(&second.0, |_| false);
         assert_eq!(one.take(Some(&alias), &bearer(&first)).unwrap(), alias);
+    }
+
+    #[test]
+    fn a_life_whose_sessions_do_not_begin_takes_one_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let (aliases, bearer) =
+            (Aliases::new(temp.path().to_owned()), Bearer::new(&"p".parse().unwrap(), LifeId(1)));
+        let alias = aliases.take(None, &bearer).unwrap();
+        assert_eq!(aliases.take(None, &bearer).unwrap(), alias);
+        aliases.free(None, &bearer).unwrap();
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
     }
 
     #[test]

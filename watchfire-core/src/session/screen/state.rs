@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -21,6 +23,8 @@ pub(in crate::session) struct Screen {
     fed: Mutex<Fed>,
     /// True once the output has ended. Every change of the screen is sent, too.
     changed: watch::Sender<bool>,
+    /// Time of the last change, in microseconds of the clock's boot time.
+    painted: AtomicU64,
     log: Log,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -40,7 +44,13 @@ pub(super) struct Fed {
 impl Screen {
     pub(in crate::session) fn new(terminal: Box<dyn Terminal>, log: Log, clock: Arc<dyn Clock>) -> Self {
         let fed = Fed { terminal, offset: 0, resizes: 0, resized_at: 0, answering: 0 };
-        Self { fed: Mutex::new(fed), changed: watch::Sender::new(false), log, clock }
+        Self {
+            fed: Mutex::new(fed),
+            changed: watch::Sender::new(false),
+            painted: AtomicU64::default(),
+            log,
+            clock,
+        }
     }
 
     /// Feeds output to the terminal and appends it to the log. Returns the terminal's answers to queries, unless an
@@ -55,9 +65,20 @@ impl Screen {
         // queries.
         let replies = if fed.answering == 0 { replies } else { Vec::new() };
         drop(fed);
+        self.note_paint();
         // After the lock is released, so that woken readers do not queue for it.
         self.changed.send_replace(false);
         replies
+    }
+
+    fn note_paint(&self) {
+        let now = self.clock.boot_time().as_micros();
+        self.painted.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Returns the time of its last change.
+    pub(in crate::session) fn painted_at(&self) -> Duration {
+        Duration::from_micros(self.painted.load(Ordering::Relaxed))
     }
 
     /// Ends the output: attachments deliver the rest and end.
@@ -75,6 +96,7 @@ impl Screen {
         fed.resizes += 1;
         fed.resized_at = fed.offset;
         drop(fed);
+        self.note_paint();
         // Keeps the value: a resize after the end must not look like more output.
         self.changed.send_modify(|_| {});
     }

@@ -44,6 +44,8 @@ pub(in crate::session) struct Text {
     pub(in crate::session) reply: oneshot::Sender<Result<Typed>>,
     /// True if it is to begin a turn: then it waits for the end of one that is under way.
     pub(in crate::session) own_turn: bool,
+    /// True if it is not typed once its sender no longer waits for the receipt.
+    pub(in crate::session) is_revocable: bool,
     /// Its file in the mailbox.
     pub(in crate::session) letter: Option<Letter>,
 }
@@ -52,6 +54,6 @@ impl Text {
     /// Returns a text of ours, and the receiver of its receipt.
     pub(in crate::session) fn new(words: String) -> (Self, oneshot::Receiver<Result<Typed>>) {
         let (reply, typed) = oneshot::channel();
-        (Self { words, reply, own_turn: false, letter: None }, typed)
+        (Self { words, reply, own_turn: false, is_revocable: false, letter: None }, typed)
     }
 }

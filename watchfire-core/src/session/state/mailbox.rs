@@ -36,8 +36,8 @@ pub(in crate::session) struct Letter(PathBuf);
 pub(crate) struct Left {
     /// Those that were not typed, oldest first.
     pub(in crate::session) waiting: Vec<(Letter, String)>,
-    /// Number of those of which a part may have been typed. They are gone.
-    pub(in crate::session) interrupted: usize,
+    /// Those of which a part may have been typed. They stay until the person is told.
+    pub(in crate::session) interrupted: Vec<Letter>,
 }
 
 impl Mailbox {
@@ -48,14 +48,14 @@ impl Mailbox {
         (Self(Arc::new(Inner { folder, next: AtomicU64::new(last.map_or(0, |last| last + 1)) })), left)
     }
 
-    /// Removes a mailbox, and returns the number of texts in it. Blocks.
+    /// Removes a mailbox, and returns the number of texts in it that are not known to have been submitted. Blocks.
     ///
     /// # Errors
     /// Those of the disk.
     pub(crate) fn close(folder: &Path) -> Result<usize> {
-        let waiting = names(folder).filter(|name| name.extension().is_some_and(|it| it == TEXT)).count();
+        let left = names(folder).filter(|name| is_letter(name)).count();
         remove_tree(folder).map_err(|e| Error::io("removing a mailbox", e).with_path(folder))?;
-        Ok(waiting)
+        Ok(left)
     }
 
     /// Puts a text in. It is durable when this returns. Blocks.
@@ -64,7 +64,7 @@ impl Mailbox {
     /// `busy` if too many wait; those of the disk.
     pub(in crate::session) fn put(&self, text: &str) -> Result<Letter> {
         let folder = &self.0.folder;
-        if names(folder).count() >= WAITING {
+        if names(folder).filter(|name| is_letter(name)).count() >= WAITING {
             return Err(
                 Error::new(ErrorKind::Busy, "too many texts wait for the agent").with("limit", WAITING)
             );
@@ -89,7 +89,7 @@ impl Left {
                     let Ok(text) = fs::read_to_string(&path) else { continue };
                     left.waiting.push((Letter(path), text));
                 }
-                Some(TYPED) if fs::remove_file(&path).is_ok() => left.interrupted += 1,
+                Some(TYPED) => left.interrupted.push(Letter(path)),
                 _ => {}
             }
         }
@@ -122,6 +122,11 @@ fn names(folder: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
+/// False for what a write that was killed left.
+fn is_letter(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == TEXT || it == TYPED)
+}
+
 fn number(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }
@@ -146,11 +151,16 @@ mod tests {
         b.begin().unwrap();
         drop((b, c));
         let (second, left) = Mailbox::open(folder.clone());
-        assert_eq!((texts(&left), left.interrupted), (vec!["c", "d"], 1));
+        assert_eq!((texts(&left), left.interrupted.len()), (vec!["c", "d"], 1));
         second.put("e").unwrap();
         let (_, left) = Mailbox::open(folder.clone());
-        assert_eq!((texts(&left), left.interrupted), (vec!["c", "d", "e"], 0), "told once");
-        assert_eq!(Mailbox::close(&folder).unwrap(), 3);
+        assert_eq!((texts(&left), left.interrupted.len()), (vec!["c", "d", "e"], 1), "nobody was told yet");
+        left.interrupted.into_iter().for_each(Letter::remove);
+        let (_, mut left) = Mailbox::open(folder.clone());
+        assert_eq!((texts(&left), left.interrupted.len()), (vec!["c", "d", "e"], 0), "told once");
+        left.waiting[0].0.begin().unwrap();
+        std::fs::write(folder.join("0000000009.txt.tmp"), "torn").unwrap();
+        assert_eq!(Mailbox::close(&folder).unwrap(), 3, "whether it arrived or not");
         assert!(!folder.exists());
         assert_eq!(Mailbox::close(&folder).unwrap(), 0);
     }

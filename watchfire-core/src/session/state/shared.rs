@@ -78,6 +78,8 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) note: Note,
     pub(in crate::session) notes: Option<Notes>,
     pub(in crate::session) mailbox: Option<Mailbox>,
+    /// Held while a text is put on disk and in line.
+    pub(in crate::session) lining_up: tokio::sync::Mutex<()>,
     pub(in crate::session) clock: Arc<dyn Clock>,
     pub(in crate::session) tallies: Mutex<Tallies>,
     pub(in crate::session) said: Mutex<Said>,
@@ -107,6 +109,15 @@ pub(in crate::session) struct Activity {
     pub(in crate::session) status: Status,
     /// Number of turns that have ended.
     pub(in crate::session) turns: u64,
+    /// True while the last words of a turn are awaited whose end is reported, and not counted yet.
+    pub(in crate::session) is_ending: bool,
+}
+
+impl Activity {
+    /// Returns true if the agent is idle, and no turn is about to be counted.
+    pub(in crate::session) fn rests(self) -> bool {
+        self.status == Status::Idle && !self.is_ending
+    }
 }
 
 impl Shared {
@@ -271,7 +282,7 @@ impl Shared {
         let status = standing.status();
         self.activity.send_if_modified(|activity| {
             let before = *activity;
-            *activity = Activity { status, turns: activity.turns + turns };
+            *activity = Activity { status, turns: activity.turns + turns, ..before };
             before != *activity
         });
         let pressing = standing.pressing();
@@ -323,16 +334,20 @@ impl Shared {
             }
             return;
         }
-        let mut new = Vec::new();
+        let (mut is_new, mut told) = (false, Vec::new());
         for question in questions {
             let asked = serde_json::json!({ "id": question.id, "question": question.question });
             if self.questions().ask(question, in_file) {
-                new.push(asked);
+                is_new = true;
+                // Taken over, a session is told of all its questions once more.
+                told.extend((!self.log.knows_question(&asked)).then_some(asked));
             }
         }
-        if !new.is_empty() {
-            let payload = serde_json::json!({ "questions": new });
+        if !told.is_empty() {
+            let payload = serde_json::json!({ "questions": told });
             self.log.push(source, Body::Event { name: "questions".to_owned(), payload });
+        }
+        if is_new {
             self.show_questions();
         }
     }

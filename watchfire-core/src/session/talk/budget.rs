@@ -72,13 +72,13 @@ async fn finish(session: &Session, completion: &Completion) {
     shared.may_nudge.store(false, Ordering::Relaxed);
     let mut activity = shared.activity.subscribe();
     let in_time = tokio::select! {
-        _ = activity.wait_for(|now| now.status == Status::Idle) => true,
+        _ = activity.wait_for(|now| now.rests()) => true,
         () = shared.clock.sleep_until(shared.clock.boot_time() + TURN) => false,
     };
     if !in_time {
         match session.interrupt().await {
             // The end of the interrupted turn must not be taken for the end of the next one.
-            Ok(()) => drop(activity.wait_for(|now| now.status == Status::Idle).await),
+            Ok(()) => drop(activity.wait_for(|now| now.rests()).await),
             Err(error) => shared.remark(format!("interrupting the agent's turn: {}", error.report())),
         }
     }

@@ -60,8 +60,6 @@ pub(in crate::session) struct Typist {
     restless: Option<Duration>,
     /// Time at which to read the box next.
     look: Option<Duration>,
-    // Numbers the texts; names their files in the inbox.
-    count: u64,
 }
 
 /// A text in the queue.
@@ -70,6 +68,7 @@ struct Waiting {
     id: String,
     reply: oneshot::Sender<Result<Typed>>,
     own_turn: bool,
+    is_revocable: bool,
     letter: Option<Letter>,
     /// Time since which the agent is ready and its box is occupied.
     blocked: Option<Duration>,
@@ -88,6 +87,10 @@ impl Waiting {
         self.letter = Some(tokio::task::spawn_blocking(begin).await.map_err(failed)??);
         Ok(())
     }
+}
+
+fn withdrawn() -> (String, String) {
+    ("delivery_withdrawn".to_owned(), "its sender took the text back before it was typed".to_owned())
 }
 
 /// Returns the record of a text that an earlier program was typing when it ended.
@@ -126,7 +129,6 @@ impl Typist {
             pressed: None,
             restless: None,
             look: None,
-            count: 0,
         };
         first.into_iter().for_each(|text| typist.queue(text));
         typist
@@ -216,13 +218,13 @@ impl Typist {
         }
     }
 
-    fn queue(&mut self, Text { words, reply, own_turn, letter }: Text) {
+    fn queue(&mut self, Text { words, reply, own_turn, is_revocable, letter }: Text) {
         // Control characters would act as keys: a newline submits, an escape clears the box. A protocol quotes them.
         let text = if self.shared.converses() { words } else { Delivery::clean(&words) };
-        self.count += 1;
-        let id = self.count.to_string();
+        // Names its file in the inbox, where an agent may still have to read those of an earlier program.
+        let id = uuid::Uuid::new_v4().simple().to_string().split_off(20);
         self.report(&id, DeliveryState::Pending, "queued", None);
-        self.waiting.push_back(Waiting { text, id, reply, own_turn, letter, blocked: None });
+        self.waiting.push_back(Waiting { text, id, reply, own_turn, is_revocable, letter, blocked: None });
     }
 
     /// Returns true if the text that has waited longest must not be typed while the agent is in this state.
@@ -235,14 +237,18 @@ impl Typist {
             // The turn of the text before may not show yet.
             _ => {
                 let begins = |(at, turns)| turns == now.turns && self.now() < at + BEGINS;
-                first.own_turn && self.submitted.is_some_and(begins)
+                first.own_turn && (now.is_ending || self.submitted.is_some_and(begins))
             }
         }
     }
 
-    /// Types the text that has waited longest. It is typed even if its sender no longer waits for the result.
+    /// Types the text that has waited longest. It is typed even if its sender no longer waits for the result, unless that takes
+    /// it back.
     async fn next(&mut self, seen: bool) {
         let Some(mut first) = self.waiting.pop_front() else { return };
+        if first.is_revocable && first.reply.is_closed() {
+            return self.report(&first.id, DeliveryState::Failed, "withdrawn", Some(withdrawn()));
+        }
         // Before the first byte: an agent may begin its turn, and end it, before the last one is confirmed.
         let (from, turns) = (self.shared.log.latest(), self.activity.borrow().turns);
         let done = match first.begin().await {

@@ -1,6 +1,7 @@
 //! Calls of an agent: what it asks its session for, and gets a reply to.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,14 +18,29 @@ use crate::session::state::{Completion, Shared};
 use crate::{Error, ErrorKind, Result};
 
 /// Upper bound for the calls of one session that are under way.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// The place that carries out the calls of agents. The session that calls is known by its folder.
 #[async_trait]
 pub(crate) trait Desk: Send + Sync {
     /// Carries out a call and returns its result. Returns `None` if the session ended while the call waited: the
     /// program that takes the session over carries it out again.
-    async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Value>>;
+    async fn call(&self, session: &Session, call: &AgentCall) -> Result<Option<Reply>>;
+}
+
+/// The result of a call.
+pub(crate) struct Reply {
+    pub(crate) result: Value,
+    /// Runs once the agent has the reply. Without one that arrives it is dropped, and nothing counts as given.
+    pub(crate) after: Option<After>,
+}
+
+type After = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl From<Value> for Reply {
+    fn from(result: Value) -> Self {
+        Self { result, after: None }
+    }
 }
 
 /// Carries out the calls of one session, each in a task of its own: some wait for minutes.
@@ -38,8 +54,9 @@ impl Calls {
         Self { desk, under_way: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Carries out a call, and returns the envelope of its reply. Returns `None` if the session ended while the call waited.
-    pub(in crate::session) async fn answer(&self, session: &Session, call: &AgentCall) -> Option<Value> {
+    /// Carries out a call, and returns the envelope of its reply, with what follows once it has arrived. Returns `None` if the
+    /// session ended while the call waited.
+    pub(super) async fn answer(&self, session: &Session, call: &AgentCall) -> Option<(Value, Option<After>)> {
         let result = match (Arc::clone(&self.under_way).try_acquire_owned(), &self.desk) {
             (Err(_), _) => {
                 let error = Error::new(ErrorKind::Busy, "too many calls are under way");
@@ -48,7 +65,10 @@ impl Calls {
             (Ok(_), None) => Err(Error::new(ErrorKind::NotSupported, "nobody takes calls of this session")),
             (Ok(_permit), Some(desk)) => desk.call(session, call).await,
         };
-        result.transpose().map(|result| envelope(&result))
+        result.transpose().map(|reply| match reply {
+            Ok(Reply { result, after }) => (envelope(&Ok(result)), after),
+            Err(error) => (envelope(&Err(error)), None),
+        })
     }
 
     /// Carries out a call that came by the spool.
@@ -60,12 +80,14 @@ impl Calls {
     ) {
         let (session, spool, calls) = (Session(Arc::clone(shared)), Arc::clone(spool), Arc::clone(self));
         tokio::spawn(async move {
-            let Some(reply) = calls.answer(&session, &call).await else { return };
+            let Some((reply, after)) = calls.answer(&session, &call).await else { return };
             let put = tokio::task::spawn_blocking(move || spool.reply(&call, &reply)).await;
-            if let Ok(Err(error)) = put
-                && !session.has_ended()
-            {
-                session.0.remark(format!("replying to the agent: {}", error.report()));
+            match (put, after) {
+                (Ok(Ok(())), Some(after)) => after.await,
+                (Ok(Err(error)), _) if !session.has_ended() => {
+                    session.0.remark(format!("replying to the agent: {}", error.report()));
+                }
+                _ => {}
             }
         });
     }

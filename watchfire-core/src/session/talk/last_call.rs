@@ -35,7 +35,7 @@ pub(in crate::session) async fn run(session: &Session, uncommitted: &dyn Uncommi
         return Ok(());
     }
     let mut activity = session.0.activity.subscribe();
-    within(&*session.0.clock, TURN, activity.wait_for(|activity| activity.status == Status::Idle)).await?;
+    within(&*session.0.clock, TURN, activity.wait_for(|activity| activity.rests())).await?;
     // Again: the rest of the turn may have committed everything, or written more.
     let paths = uncommitted.paths().await?;
     if paths.is_empty() {

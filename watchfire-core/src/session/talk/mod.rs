@@ -14,6 +14,6 @@ pub(in crate::session) mod spool;
 
 pub(crate) use budget::Meter;
 pub(crate) use deadline::Deadline;
-pub(crate) use desk::Desk;
+pub(crate) use desk::{Desk, Reply};
 pub(crate) use last_call::Uncommitted;
 pub(crate) use signals::SignalWatch;

@@ -4,22 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::desk::Calls;
+use super::desk::{AT_ONCE, Calls};
 use crate::endpoint::{CallSocket, LONGEST_CALL};
 use crate::session::Session;
 use crate::session::state::Shared;
 
 /// Time within which a connection must have made its call, and within which it must take the reply.
 const PROMPT: Duration = Duration::from_secs(5);
-/// Upper bound for open connections.
-const CONNECTIONS: usize = 64;
+/// Upper bound for open connections: more than calls, so that one too many is told that it is.
+const CONNECTIONS: usize = AT_ONCE + 8;
 
 /// Serves the socket until the session is `over`.
 pub(in crate::session) async fn run(
@@ -74,10 +73,14 @@ async fn serve(mut stream: UnixStream, session: &Session, socket: &CallSocket, c
     let mut line = Vec::new();
     timeout(PROMPT, reading.read_until(b'\n', &mut line)).await.ok()?.ok()?;
     let call = socket.parse(&line)?;
-    let reply: Value = tokio::select! {
+    let (reply, after) = tokio::select! {
         reply = calls.answer(session, &call) => reply?,
         // An agent that was interrupted: nothing must be given to nobody.
         _ = reading.read_u8() => return None,
     };
-    timeout(PROMPT, writing.write_all(format!("{reply}\n").as_bytes())).await.ok()?.ok()
+    timeout(PROMPT, writing.write_all(format!("{reply}\n").as_bytes())).await.ok()?.ok()?;
+    if let Some(after) = after {
+        after.await;
+    }
+    Some(())
 }

@@ -113,10 +113,16 @@ async fn record(
             let session = shared.vendor_session();
             let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
             let facts = backend.interpret(&hook);
-            if facts.contains(&Fact::TurnCompleted) {
+            let ends = facts.contains(&Fact::TurnCompleted);
+            if ends {
+                // The status may say so before: a text that is to begin a turn must not be typed in between.
+                shared.activity.send_modify(|activity| activity.is_ending = true);
                 shared.catch_up().await;
             }
             shared.learn(facts, Source::Hook);
+            if ends {
+                shared.activity.send_modify(|activity| activity.is_ending = false);
+            }
             // What the hook reports is in the transcript, or will be soon.
             shared.stirred.notify_one();
         }

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Stage, within};
+use super::{Blunt, Stage, within};
 use crate::backend::Status;
 use crate::clock::SystemClock;
+use crate::endpoint::SpoolMessage;
+use crate::endpoint::client::send;
 use crate::observe::{DeliveryState, Include, RuntimeState, WatchRequest};
 use crate::session::state::mailbox::Mailbox;
 use crate::session::{Reach, Receipt};
@@ -32,6 +34,11 @@ async fn typed(stage: &Stage, text: &str) {
         }
     };
     within(seen).await;
+}
+
+fn deliveries(stage: &Stage) -> String {
+    let request = WatchRequest::default().with_include([Include::Delivery, Include::Events]);
+    serde_json::to_string(&stage.session.log().snapshot(&request).unwrap().events).unwrap()
 }
 
 fn files(folder: &Path) -> usize {
@@ -131,13 +138,22 @@ async fn a_text_that_waits_for_a_dialog_costs_nothing() {
 async fn a_wait_is_for_the_turn_that_the_text_begins() {
     let stage = Stage::printing("busy");
     is(&stage, Status::Processing).await;
+    // A text that nobody waits for needs no turn of its own.
+    assert_eq!(within(stage.session.send("now")).await.unwrap(), Receipt::Submitted);
     let sending = tokio::spawn({
         let session = stage.session.clone();
         async move { session.send_and_watch("hello", WatchRequest::default().with_until("status:idle")).await }
     });
-    // Other texts do not wait for it.
-    assert_eq!(within(stage.session.send("now")).await.unwrap(), Receipt::Submitted);
-    assert!(!stage.process.typed().contains("hello"));
+    let queued = || deliveries(&stage).matches("queued").count();
+    let behind = async {
+        while queued() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stage.session.deliver("after it", Duration::from_millis(50)).await
+    };
+    assert_eq!(within(behind).await.delivery_state, DeliveryState::Pending, "in order");
+    let so_far = stage.process.typed();
+    assert!(!so_far.contains("hello") && !so_far.contains("after"), "{so_far:?}");
     // The end of the turn before is none of its own.
     stage.process.print("\r\nidle");
     typed(&stage, "hello").await;
@@ -179,12 +195,14 @@ async fn a_text_that_was_being_typed_is_not_typed_again() {
     let stage = with_mailbox("", temp.path());
     within(stage.session.send("next")).await.unwrap();
     assert!(!stage.process.typed().contains("half"));
-    let request = WatchRequest::default().with_include([Include::Delivery, Include::Events]);
-    let events = stage.session.log().snapshot(&request).unwrap().events;
-    let told = events
-        .iter()
-        .find(|event| serde_json::to_string(event).is_ok_and(|text| text.contains("delivery_interrupted")));
-    assert!(told.is_some(), "{events:?}");
+    let told = deliveries(&stage);
+    assert!(told.contains("delivery_interrupted"), "{told}");
+    within(async {
+        while files(temp.path()) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -235,4 +253,65 @@ async fn a_text_that_was_not_submitted_is_not_typed_again() {
     let next = with_mailbox("", temp.path());
     typed(&next, "later").await;
     assert!(!next.process.typed().contains("never"));
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_get_in_line_is_refused_however_short_its_sender_waits() {
+    let temp = tempfile::tempdir().unwrap();
+    let stage = with_mailbox("asks", temp.path());
+    is(&stage, Status::ActionRequired).await;
+    for n in 0..256 {
+        std::fs::write(temp.path().join(format!("{n:010}.txt")), "x").unwrap();
+    }
+    let detail = within(stage.session.deliver("one too many", Duration::ZERO)).await;
+    assert_eq!(detail.delivery_state, DeliveryState::Failed);
+    assert_eq!(detail.error.map(|error| error.code), Some("busy".to_owned()));
+}
+
+#[tokio::test]
+async fn what_is_taken_back_is_not_typed() {
+    let stage = Stage::printing("asks");
+    is(&stage, Status::ActionRequired).await;
+    let saying = stage.session.say("for nobody");
+    assert!(tokio::time::timeout(Duration::from_millis(50), saying).await.is_err());
+    stage.process.print("\r\nidle");
+    within(stage.session.send("for the agent")).await.unwrap();
+    assert!(!stage.process.typed().contains("nobody"));
+    assert!(deliveries(&stage).contains("delivery_withdrawn"));
+}
+
+#[tokio::test]
+async fn a_text_that_is_to_begin_a_turn_waits_for_the_words_of_the_last() {
+    let stage = Stage::start("busy", Arc::new(SystemClock), |parts, _| parts.backend = Arc::new(Blunt(true)));
+    is(&stage, Status::Processing).await;
+    let sending = tokio::spawn({
+        let session = stage.session.clone();
+        async move { session.send_and_watch("hello", WatchRequest::default().with_until("status:idle")).await }
+    });
+    // Its hook says that the turn is over, and there are no words to wait for in its transcript.
+    std::fs::write(stage.path("t.jsonl"), "{}\n").unwrap();
+    send(&stage.path("outbox"), &SpoolMessage::hook("Stop", "{}")).unwrap();
+    within(stage.session.0.activity.subscribe().wait_for(|now| now.is_ending)).await.unwrap();
+    stage.process.print("\r\nidle");
+    is(&stage, Status::Idle).await;
+    typed(&stage, "hello").await;
+    assert_eq!(stage.session.0.activity.borrow().turns, 1, "typed after the end of the turn before");
+    assert!(!sending.is_finished(), "that end is none of its own");
+    stage.process.print("\r\nbusy");
+    is(&stage, Status::Processing).await;
+    stage.process.print("\r\nthe answer\r\nidle");
+    is(&stage, Status::Idle).await;
+    send(&stage.path("outbox"), &SpoolMessage::hook("Stop", "{}")).unwrap();
+    within(sending).await.unwrap().1.unwrap();
+}
+
+#[tokio::test]
+async fn long_texts_of_two_programs_have_files_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["a", "b"] {
+        let files = folder.path().to_owned();
+        let stage = Stage::start("", Arc::new(SystemClock), |parts, _| parts.files = files);
+        within(stage.session.send(text.repeat(2000))).await.unwrap();
+    }
+    assert_eq!(files(&folder.path().join("inbox")), 2);
 }

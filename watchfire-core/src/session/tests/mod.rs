@@ -21,7 +21,7 @@ use super::{
 };
 use crate::backend::{
     Backend, Capabilities, Fact, Issue, IssueKind, Launch, LocatedProgram, Observation, ProgramSearch,
-    PromptDelivery, Readiness, SessionContext, Status,
+    PromptDelivery, Readiness, SessionContext, Status, Transcript, TranscriptFormat,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::model::{Alias, Mode, ProcessIdentity, SessionId, Timestamp};
@@ -133,9 +133,10 @@ impl Clock for Fast {
     }
 }
 
-/// An agent the last line of whose screen is `busy`, `idle`, `asks`, or an issue, as `KIND WORDS`, or `over KIND`.
+/// An agent the last line of whose screen is `busy`, `idle`, `asks`, or an issue, as `KIND WORDS`, or `over KIND`. With hooks,
+/// `Stop` ends a turn, and it keeps a transcript.
 #[derive(Debug)]
-struct Blunt;
+struct Blunt(bool);
 
 impl Backend for Blunt {
     fn name(&self) -> &str {
@@ -143,7 +144,11 @@ impl Backend for Blunt {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { chat: true, ..Capabilities::default() }
+        Capabilities { chat: true, paste_limit: Some(1000), hooks: self.0, ..Capabilities::default() }
+    }
+
+    fn transcript(&self, context: &SessionContext) -> Option<Transcript> {
+        self.0.then(|| Transcript { path: context.home.join("t.jsonl"), format: TranscriptFormat::JsonLines })
     }
 
     fn locate(&self, _: &ProgramSearch) -> Result<LocatedProgram> {
@@ -161,7 +166,11 @@ impl Backend for Blunt {
     }
 
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
-        let Observation::Screen(text) = observation else { return Vec::new() };
+        let text = match observation {
+            Observation::Screen(text) => text,
+            Observation::Hook { event: "Stop", .. } => return vec![Fact::TurnCompleted],
+            _ => return Vec::new(),
+        };
         let last = text.trim_end().lines().last().unwrap_or_default();
         match last {
             "busy" => return vec![Fact::Status(Status::Processing)],
@@ -220,7 +229,7 @@ impl Stage {
                 started_at: Timestamp::from_unix_millis(0),
             },
             process: Arc::clone(&process) as Arc<dyn SessionProcess>,
-            backend: Arc::new(Blunt),
+            backend: Arc::new(Blunt(false)),
             context: Arc::new(SessionContext::new(
                 id,
                 "blunt".parse().unwrap(),

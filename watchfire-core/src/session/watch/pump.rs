@@ -9,7 +9,7 @@ use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
 use crate::schedule::StopReason;
 use crate::session::process::splitter::Splitter;
-use crate::session::screen::LogFile;
+use crate::session::screen::{LogFile, Screen};
 use crate::session::state::Shared;
 
 /// Time without output after which a screen is read.
@@ -178,8 +178,10 @@ pub(in crate::session) async fn watch_screen(
         let last = tokio::select! {
             biased;
             _ = over.wait_for(|over| *over) => true,
-            () = rest(&mut painted, &*clock) => false,
+            () = rest(&shared.screen, &*clock) => false,
         };
+        // Before the screen is read: what is painted from here on is looked at in the next round.
+        painted.mark_unchanged();
         let snapshot = shared.screen.snapshot();
         let screen = snapshot.text();
         let title = snapshot.title.as_deref().map(Observation::Title);
@@ -201,13 +203,15 @@ pub(in crate::session) async fn watch_screen(
     }
 }
 
-/// Waits until the screen rests, for at most a second: a spinner never rests.
-async fn rest(painted: &mut watch::Receiver<bool>, clock: &dyn Clock) {
+/// Waits until the screen rests, for at most a second: a spinner never rests. Sleeps until then, and is not woken by what is
+/// painted meanwhile.
+async fn rest(screen: &Screen, clock: &dyn Clock) {
     let limit = clock.boot_time() + Duration::from_secs(1);
-    while clock.boot_time() < limit {
-        tokio::select! {
-            changed = painted.changed() => if changed.is_err() { return },
-            () = clock.sleep_until(clock.boot_time() + QUIET) => return,
+    loop {
+        let rests_at = limit.min(screen.painted_at() + QUIET);
+        if clock.boot_time() >= rests_at {
+            return;
         }
+        clock.sleep_until(rests_at).await;
     }
 }

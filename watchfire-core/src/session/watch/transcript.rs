@@ -161,6 +161,7 @@ fn take_in(shared: &Shared, backend: &dyn Backend, lines: &[String], read_for: R
         };
         facts.extend(backend.interpret(&Observation::Transcript(line)).into_iter().filter(counts));
     }
+    shared.log.read_turns(facts.iter().filter(|fact| **fact == Fact::TurnCompleted).count());
     shared.learn(facts, Source::Transcript);
 }
 

@@ -23,25 +23,36 @@ pub(crate) struct FollowArgs {
     /// Kinds of records: delivery, event, issue, lifecycle, output, status, transcript
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     kinds: Vec<String>,
+    /// End after this time (500ms, 30s, 10m)
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
     /// Silence of a session after which a heartbeat comes (with --json)
     #[arg(long, value_name = "TIME")]
     heartbeat: Option<String>,
 }
 
 impl FollowArgs {
-    pub(super) fn of(target: Target, since: Vec<String>) -> Self {
-        Self { targets: vec![target], since, kinds: Vec::new(), heartbeat: None }
+    pub(super) fn of(target: Target, since: Vec<String>, timeout: Option<String>) -> Self {
+        Self { targets: vec![target], since, kinds: Vec::new(), timeout, heartbeat: None }
     }
 }
 
 pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
     let client = connect(context).await?;
     let heartbeat = args.heartbeat.as_deref().map(|it| duration("--heartbeat", it)).transpose()?;
+    let timeout = args.timeout.as_deref().map(|it| duration("--timeout", it)).transpose()?;
     let mut stream = client.follow(&args.targets, &args.since, &args.kinds, heartbeat).await?;
-    while let Some(record) = stream.next().await? {
-        show(context.out, &record);
+    let showing = async {
+        while let Some(record) = stream.next().await? {
+            show(context.out, &record);
+        }
+        Ok(Exit::Good)
+    };
+    match timeout {
+        // The time is no error: it was asked for.
+        Some(timeout) => tokio::time::timeout(timeout, showing).await.unwrap_or(Ok(Exit::Good)),
+        None => showing.await,
     }
-    Ok(Exit::Good)
 }
 
 fn show(out: Out, record: &proto::FollowResponse) {
@@ -49,11 +60,20 @@ fn show(out: Out, record: &proto::FollowResponse) {
     if out.json {
         let mut line = event_json(event);
         if let Value::Object(fields) = &mut line {
-            fields.insert("session_id".to_owned(), record.session_id.clone().into());
-            fields.insert("alias".to_owned(), record.alias.clone().into());
-            fields.insert("project_id".to_owned(), record.project_id.clone().into());
-            let task = (record.task_number > 0).then_some(record.task_number);
-            fields.insert("task".to_owned(), task.into());
+            // A record of no session has none of them.
+            let mut add = |name: &str, value: &String| {
+                if !value.is_empty() {
+                    fields.insert(name.to_owned(), value.clone().into());
+                }
+            };
+            add("session_id", &record.session_id);
+            add("alias", &record.alias);
+            add("project_id", &record.project_id);
+            if !record.session_id.is_empty() {
+                let task = (record.task_number > 0).then_some(record.task_number);
+                fields.insert("task".to_owned(), task.into());
+            }
+            fields.retain(|name, value| name != "time" || value.as_str() != Some(""));
         }
         return out.line(line.to_string());
     }

@@ -6,7 +6,7 @@ use watchfire_core::observe::{Condition, Include, Target, WatchRequest};
 
 use super::{connect, duration, told};
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Result};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -30,9 +30,7 @@ pub(crate) struct WaitArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<Exit> {
-    let status: Condition = format!("status:{}", args.until).parse().map_err(|_| {
-        Failure::usage(format!("no status is called {}", args.until), "one such as idle or action_required")
-    })?;
+    let status: Condition = format!("status:{}", args.until).parse()?;
     let until = match (args.next, args.until.as_str()) {
         // A turn may end without a change of status.
         (true, "idle") => Condition::Any(vec![status, Condition::Event("turn_completed".to_owned())]),

@@ -31,9 +31,9 @@ pub(crate) struct WatchArgs {
     /// Answer when this comes true
     #[arg(long, value_name = "CONDITION")]
     until: Vec<String>,
-    /// Wait at most this long (500ms, 30s, 10m)
-    #[arg(long, value_name = "TIME", default_value = "30s")]
-    timeout: String,
+    /// Wait at most this long (500ms, 30s, 10m), by default 30s
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
     /// Classes of data: status, transcript, output, events, delivery, agent, raw_output
     #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
     include: Vec<Include>,
@@ -41,20 +41,22 @@ pub(crate) struct WatchArgs {
     #[arg(long)]
     raw: bool,
     /// At most this many bytes of output, and of transcript
-    #[arg(long, value_name = "BYTES", default_value_t = TAIL)]
+    #[arg(long, value_name = "BYTES", default_value_t = TAIL, conflicts_with = "follow")]
     tail: usize,
     /// The records as they come, as `watchfire follow` shows them
     #[arg(long, hide = true, conflicts_with_all = ["until", "raw", "include"])]
     follow: bool,
 }
 
+/// Time that a watch waits.
+const WAIT: &str = "30s";
 /// Bytes of output and of transcript that an answer has at most: what fits into a model's context beside its work.
 const TAIL: usize = 16 * 1024;
 
 pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
     if args.follow {
         let since = args.since.into_iter().collect();
-        return follow::run(context, FollowArgs::of(args.target, since)).await;
+        return follow::run(context, FollowArgs::of(args.target, since, args.timeout)).await;
     }
     let mut include = if args.include.is_empty() { Include::defaults() } else { args.include };
     if args.raw {
@@ -63,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
     let mut asked = WatchRequest::default()
         .with_include(include)
         .with_tail_bytes(args.tail)
-        .with_timeout(duration("--timeout", &args.timeout)?);
+        .with_timeout(duration("--timeout", args.timeout.as_deref().unwrap_or(WAIT))?);
     // Here and not as an argument, so that a wrong one has its code.
     let conditions = args.until.iter().map(|until| until.parse::<Condition>());
     match conditions.collect::<std::result::Result<Vec<_>, _>>()?.as_slice() {

@@ -131,12 +131,7 @@ pub(in crate::orchestrator::effects) async fn start(
         // Free again when the life ends.
         let bearer = Bearer::new(&shared.id, spender.id);
         let alias = shared.inner.aliases.take(spender.alias.as_ref(), &bearer)?;
-        let prepared = prepare(preparation, &alias).inspect_err(|_| {
-            // Its next attempt knows of the alias only once the start was recorded.
-            if spender.alias.is_none() {
-                let _ = shared.inner.aliases.free(&alias, &bearer);
-            }
-        })?;
+        let prepared = prepare(preparation, &alias)?;
         let agent = prepared.context.backend.clone();
         let purse = Arc::new(Purse::new(&shared, &spender, number, agent, &prepared.log_name));
         Ok((prepared, purse, alias))
