@@ -3,9 +3,12 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use support::{Running, World, until};
+use watchfire_client::Client;
+use watchfire_core::observe::{Target, WatchRequest};
 
 const RUN: [&str; 4] = ["run", "all", "--no-sandbox", "--no-wait"];
 
@@ -83,6 +86,44 @@ fn a_second_terminal_watches_and_sends() {
     assert!(seen["matched"].is_string() && seen["output"]["text"].as_str().unwrap().contains("two"));
     assert!(seen["raw_output"]["text"].as_str().unwrap().contains('\u{1b}'), "{seen}");
     world.run(&root, ["wait", "1"]).good();
+    // It is idle: only what comes from now on counts.
+    let next = world.run(&root, ["wait", "1", "--next", "--timeout", "300ms", "--json"]).code(1);
+    assert_eq!(next.json_error()["code"], "watch_timeout");
+    let tail = world.run(&root, ["watch", "1", "--tail", "4", "--json"]).good().json();
+    assert_eq!(tail["warnings"][0], "output_truncated", "{tail}");
+    quit(&world, &root, run);
+}
+
+#[test]
+fn a_connection_that_is_cut_frees_its_places() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let target: Target = "shop:1".parse().unwrap();
+    let watch = |timeout: Duration| {
+        let (home, target) = (world.path("watchfire-home"), target.clone());
+        async move {
+            let asked = WatchRequest::default().with_until("output:never").with_timeout(timeout);
+            match Client::connect(&home, None).await {
+                Ok(client) => client.watch(&target, asked).await.unwrap_err().code,
+                // Many at once may be too much for the time that a connection has.
+                Err(error) => error.code,
+            }
+        }
+    };
+    // Each on a connection of its own.
+    let waiting: Vec<_> = (0..32).map(|_| runtime.spawn(watch(Duration::from_secs(600)))).collect();
+    let short = Duration::from_millis(50);
+    until("all places are taken", || runtime.block_on(watch(short)) == "too_many_watchers");
+    waiting[0].abort();
+    until("one is free", || runtime.block_on(watch(short)) == "watch_timeout");
+    // As a program that is killed: nothing more is said on its connections.
+    runtime.shutdown_background();
+    let again = tokio::runtime::Runtime::new().unwrap();
+    until("all are free", || {
+        let all: Vec<_> = (0..32).map(|_| again.spawn(watch(Duration::from_secs(1)))).collect();
+        all.into_iter().all(|one| again.block_on(one).unwrap() == "watch_timeout")
+    });
     quit(&world, &root, run);
 }
 
@@ -100,6 +141,8 @@ fn a_name_that_is_wrong_is_told_with_what_there_is() {
     let error = world.run(&root, ["watch", "1", "--since", "nonsense", "--json"]).code(1).json_error();
     assert_eq!(error["code"], "invalid_cursor");
     let error = world.run(&root, ["watch", "1", "--until", "weather:sunny", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "unsupported_watch_condition");
+    let error = world.run(&root, ["wait", "1", "--until", "bored", "--json"]).code(1).json_error();
     assert_eq!(error["code"], "unsupported_watch_condition");
     world.run(&root, ["watch", "1", "--include", "everything"]).code(2);
     let error = world.run(&root, ["watch", "1", "--timeout", "soon", "--json"]).code(1).json_error();
@@ -174,6 +217,11 @@ fn an_interrupt_ends_a_stream() {
     // As the spec writes it.
     let mut follow = world.start(&root, ["watch", "1", "--follow", "--json"]);
     follow.wait_for("heartbeat");
+    // Of one that has its time, the end is good.
+    for args in [&["watch", "1", "--follow"][..], &["follow"]] {
+        let timed = [args, &["--timeout", "300ms", "--json"]].concat();
+        assert!(world.run(&root, timed).good().stdout.contains("heartbeat"));
+    }
     quit(&world, &root, run);
     follow.end();
 }
