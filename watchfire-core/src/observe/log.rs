@@ -164,7 +164,6 @@ impl Log {
         let log = Self::with(scope.into(), epoch, subject, options, clock, Some(Arc::clone(&store)));
         let is_whole = log.read_back(path, output)?;
         let mut ring = log.ring();
-        let from = ring.latest();
         let epoch = match is_whole {
             Some(is_whole) => {
                 // A clock that was set back must not give an epoch twice.
@@ -174,7 +173,7 @@ impl Log {
             }
             None => epoch,
         };
-        store.add(&Line::Start { epoch, from });
+        store.add(&Line::Start { epoch });
         drop(ring);
         store.write();
         Ok(log)
@@ -220,7 +219,7 @@ impl Log {
             let mut ring = self.ring();
             ring.replaying = true;
             match line {
-                Some(Line::Start { epoch, .. }) => {
+                Some(Line::Start { epoch }) => {
                     match is_whole {
                         None => ring.begin_first(epoch),
                         Some(is_whole) => ring.begin(epoch, is_whole),
@@ -243,7 +242,7 @@ impl Log {
                         None => ring.lose_output(seq),
                     }
                 }
-                Some(Line::End { .. }) => is_whole = Some(true),
+                Some(Line::End {}) => is_whole = Some(true),
                 // Torn: what was in it is missing.
                 None => is_whole = is_whole.and(Some(false)),
             }
@@ -374,7 +373,7 @@ impl Log {
         let end = |ring: &mut Ring| {
             ring.closed = true;
             if let Some(store) = &self.shared.store {
-                store.add(&Line::End { seq: ring.latest() });
+                store.add(&Line::End {});
             }
         };
         self.change(end, true);

@@ -3,10 +3,10 @@
 //! A file beside the session's log, only ever appended to. Each line is one JSON object:
 //!
 //! ```text
-//! {"start":{"epoch":1770123900000,"from":0}}                                             a program begins to write
+//! {"start":{"epoch":1770123900000}}                                                      a program begins to write
 //! {"record":{"seq":1,"at":"2026-02-03T13:05:00.000Z","source":"hook","body":{…}}}        a record
 //! {"output":[2,1770123900120,0,37]}                                                      output: time, offset and length in the recording
-//! {"end":{"seq":2}}                                                                      the program has written everything
+//! {"end":{}}                                                                             the program has written everything
 //! ```
 //!
 //! The file needs no fsync: what was written outlives the program, whatever kills it, and after a crash of the machine the
@@ -51,8 +51,8 @@ pub(crate) trait RecordedOutput {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line<'a> {
-    /// A program with this epoch writes from here on. The last record before it has the number `from`.
-    Start { epoch: u64, from: u64 },
+    /// A program with this epoch writes from here on.
+    Start { epoch: u64 },
     Record {
         seq: u64,
         at: Timestamp,
@@ -63,8 +63,8 @@ pub(super) enum Line<'a> {
     },
     /// Number, time in milliseconds, offset and length of output. The bytes are in the recording.
     Output(u64, i64, u64, u64),
-    /// Everything up to this record is written.
-    End { seq: u64 },
+    /// The program has written everything.
+    End {},
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -318,9 +318,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("a.events");
         assert!(read(&path).unwrap().is_none());
-        std::fs::write(&path, "{\"start\":{\"epoch\":7,\"from\":0}}\n{\"end\":{\"se").unwrap();
+        std::fs::write(&path, "{\"start\":{\"epoch\":7}}\n{\"end\":{\"se").unwrap();
         let store = Store::open(&path).unwrap();
-        store.add(&Line::Start { epoch: 8, from: 0 });
+        store.add(&Line::Start { epoch: 8 });
         store.write();
         let lines: Vec<_> = read(&path).unwrap().unwrap().map(Result::unwrap).collect();
         assert!(

@@ -1,5 +1,6 @@
 //! The pump, which reads an agent's output and feeds it to the terminal, the log, the log file and the backend.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,10 @@ use crate::session::state::Shared;
 /// Time without output after which a screen is read.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Time without output after which gathered output is written to the log file.
+/// Time after which gathered output is written to the log file.
 const LOGGED: Duration = Duration::from_secs(1);
+
+type Alarm = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Destinations of output besides the terminal and the log.
 #[derive(Debug, Default)]
@@ -26,12 +29,14 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Waits until gathered output is due to be written. Never resolves if there is none.
-    async fn rest(&self, clock: &dyn Clock) {
-        match &self.file {
-            Some(file) if file.has_more() => clock.sleep_until(clock.boot_time() + LOGGED).await,
-            _ => std::future::pending().await,
+    /// Waits until gathered output is due to be written. Never resolves if there is none. `alarm` is kept over calls: a new one
+    /// for each piece of output would cost more than the output.
+    async fn rest(&self, alarm: &mut Option<Alarm>, clock: &dyn Clock) {
+        if !self.file.as_ref().is_some_and(LogFile::has_more) {
+            return std::future::pending().await;
         }
+        alarm.get_or_insert_with(|| clock.sleep_until(clock.boot_time() + LOGGED)).await;
+        *alarm = None;
     }
 
     /// Writes the gathered output.
@@ -51,7 +56,7 @@ pub(in crate::session) async fn run(
     answered: u64,
     clock: Arc<dyn Clock>,
 ) {
-    let mut offset = 0;
+    let (mut offset, mut alarm) = (0, None);
     let mut splitter = Splitter::default();
     loop {
         // Kept over the inner loop. Writing the log file must not cancel a read.
@@ -60,7 +65,7 @@ pub(in crate::session) async fn run(
             tokio::select! {
                 read = &mut reading => break read,
                 // The log file of an agent that fell silent must show its last words.
-                () = sinks.rest(&*clock) => sinks.write().await,
+                () = sinks.rest(&mut alarm, &*clock) => sinks.write().await,
             }
         };
         drop(reading);
