@@ -168,6 +168,42 @@ async fn ready_tasks_start_by_themselves() {
     until_task(&daemon, &project, 1, "merged").await;
 }
 
+/// What a person stops stays stopped, also for the next daemon, until they start something.
+#[tokio::test]
+async fn after_a_stop_nothing_starts_by_itself() {
+    let world = World::new();
+    let mut running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "First", "hang").await;
+    world.task(&daemon, &project, "Second", "write n 1\ncommit n\ndone").await;
+    let on = watchfire_api::daemon_proto::UpdateProjectRequest {
+        project_id: project.clone(),
+        auto_start_tasks: Some(true),
+        ..Default::default()
+    };
+    daemon.projects().update_project(on).await.unwrap();
+    until_task(&daemon, &project, 1, "running").await;
+    let stopped = daemon.agents().stop_agent(id(&project)).await.unwrap().into_inner();
+    assert!(stopped.halted && stopped.all.iter().all(|agent| agent.task_number == 1), "{stopped:?}");
+    until_task(&daemon, &project, 1, "stopped").await;
+    let state = |daemon: Daemon, project: String| async move {
+        let task = watchfire_api::daemon_proto::TaskId { project_id: project, task_number: 2, meta: None };
+        daemon.tasks().get_task(task).await.unwrap().into_inner().state
+    };
+    assert_eq!(state(daemon.clone(), project.clone()).await, "ready");
+
+    signal(&running.child, Signal::TERM);
+    assert!(running.child.wait().unwrap().success());
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let status = daemon.agents().get_agent_status(id(&project)).await.unwrap().into_inner();
+    assert!(status.halted && status.all.is_empty(), "{status:?}");
+    assert_eq!(state(daemon.clone(), project.clone()).await, "ready");
+    daemon.agents().resume_agent(id(&project)).await.unwrap();
+    until_task(&daemon, &project, 2, "merged").await;
+}
+
 /// What a person writes into the settings holds for the next start, without a restart of the daemon, and though no task changes.
 #[tokio::test]
 async fn settings_that_change_hold_at_once() {

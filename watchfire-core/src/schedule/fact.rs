@@ -277,6 +277,11 @@ pub enum Change {
     },
     /// A notice.
     Notice(Notice),
+    /// A person stopped all work, or began some again.
+    Halted {
+        /// True while the automation starts nothing.
+        halted: bool,
+    },
     /// Records of requests older than this are forgotten.
     CommandsForgotten {
         /// The time.
@@ -311,6 +316,8 @@ impl fmt::Display for Change {
             Self::Backend { backend, block: None } => write!(f, "{backend}: no longer blocked"),
             Self::Command { id, .. } => write!(f, "request {}: decided", id.as_str()),
             Self::Notice(notice) => f.write_str(&notice.message),
+            Self::Halted { halted: true } => f.write_str("nothing starts by itself until a person starts something"),
+            Self::Halted { halted: false } => f.write_str("ready tasks start by themselves again"),
             Self::CommandsForgotten { before } => write!(f, "requests before {before}: forgotten"),
         }
     }

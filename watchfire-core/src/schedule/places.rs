@@ -59,6 +59,8 @@ impl Change {
             Self::Backend { block: None, .. } => "backend unblocked".to_owned(),
             Self::Command { .. } => "command".to_owned(),
             Self::Notice(_) => "notice".to_owned(),
+            Self::Halted { halted: true } => "halted".to_owned(),
+            Self::Halted { halted: false } => "not halted".to_owned(),
             Self::CommandsForgotten { .. } => "commands forgotten".to_owned(),
         }
     }

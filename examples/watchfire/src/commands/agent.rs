@@ -25,11 +25,11 @@ pub(crate) enum AgentCommand {
     /// Let an agent propose the definition of the project, or tasks; the same as `watchfire generate`
     #[command(visible_alias = "gen")]
     Generate(GenerateArgs),
-    /// Stop everything that runs in this project; work is kept
+    /// Stop everything that runs in this project; work is kept, and no task starts by itself until you start something
     Stop,
     /// Show what runs in this project
     Status,
-    /// Go on with what waits for a limit or a login
+    /// Go on with what waits for a limit or a login, and after a stop with ready tasks
     Resume,
 }
 
@@ -91,9 +91,11 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
         }
     };
     let agents: Vec<_> = status.all.iter().map(json).collect();
-    context.out.report(json!({ "agents": agents }), |out: Out| {
+    context.out.report(json!({ "agents": agents, "halted": status.halted }), |out: Out| {
         let lines: String = status.all.iter().map(|agent| line(agent, out.style)).collect();
-        if lines.is_empty() { out.style.dim("no agents at work\n") } else { lines }
+        let lines = if lines.is_empty() { out.style.dim("no agents at work\n") } else { lines };
+        let halted = "stopped: ready tasks start once you start something, or with `watchfire agent resume`\n";
+        lines + if status.halted { halted } else { "" }
     });
     Ok(Exit::Good)
 }

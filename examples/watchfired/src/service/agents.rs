@@ -11,7 +11,7 @@ use watchfire_core::model::SessionId;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::{Enforcement, SandboxChoice};
 use watchfire_core::schedule::{
-    CallerEnvironment, ChatPlace, CommandId, Life, LifeState, ResumeTarget, RunOptions, Subject,
+    CallerEnvironment, ChatPlace, CommandId, Life, ResumeTarget, RunOptions, Subject,
 };
 use watchfire_core::session::Session;
 use watchfire_core::terminal::Size;
@@ -123,22 +123,7 @@ impl Daemon {
 
     async fn stop_all(&self, project: &str) -> Result<proto::AgentStatus> {
         let project = self.project(project).await?;
-        let ledger = project.ledger().await?;
-        for run in ledger.runs.values().filter(|run| run.ended.is_none()) {
-            project.run_handle(run.id).stop();
-        }
-        // What no run owns: chats, what was started by itself, and what waits for an answer. Finished work is left to its merge.
-        let is_at_work = |life: &&Life| {
-            life.session.is_some()
-                || matches!(life.state, LifeState::Asking { .. } | LifeState::Limited { .. })
-        };
-        for life in ledger.lives.values().filter(is_at_work) {
-            match project.stop(life.id).await {
-                // It ended in between.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                stopped => stopped?,
-            }
-        }
+        project.stop_all().await?;
         for session in project.sessions() {
             session.ended().await;
         }

@@ -30,7 +30,8 @@ pub(super) async fn of(project: &ProjectHandle) -> Result<proto::AgentStatus> {
         state: "idle".to_owned(),
         ..proto::AgentStatus::default()
     };
-    Ok(proto::AgentStatus { all, ..newest.unwrap_or(idle) })
+    let halted = project.ledger().await?.halted;
+    Ok(proto::AgentStatus { all, halted, ..newest.unwrap_or(idle) })
 }
 
 /// Returns the name of a project. One whose files are away is known by its folder.
@@ -89,6 +90,7 @@ pub(super) async fn of_life(
         question_ids: asked.iter().map(|it| it.id.clone()).collect(),
         all: Vec::new(),
         run_id: life.run.map_or(0, |run| run.0),
+        halted: ledger.halted,
     })
 }
 

@@ -364,6 +364,16 @@ impl ProjectHandle {
         self.request(None, Request::StopLife { life, reason }).await.map(|_| ())
     }
 
+    /// Stops all runs and all work of the project, but not finished work on its way to its target. Where tasks start by
+    /// themselves, none does from now on, also after a restart, until something is [run](Self::run) or
+    /// [resumed](Self::resume).
+    ///
+    /// # Errors
+    /// `cancelled` while the project is being closed.
+    pub async fn stop_all(&self) -> Result<()> {
+        self.request(None, Request::StopAll).await.map(|_| ())
+    }
+
     /// Resumes lives that wait for a person.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ impl Schedule {
         };
         // Without a run or the automation no task is wanted, and ten thousand ready ones need not be looked
         // at.
-        if own > 0 && (self.limits.auto_start || self.open_runs().next().is_some()) {
+        if own > 0 && (self.is_automatic() || self.open_runs().next().is_some()) {
             starts.extend(self.due_tasks(own));
             starts.sort_unstable();
         }
@@ -227,7 +227,12 @@ impl Schedule {
         self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready)
             && !self.reserved.contains(&task)
             && (open.iter().any(|run| run.wants(task))
-                || self.limits.auto_start && !self.parked.contains(&task))
+                || self.is_automatic() && !self.parked.contains(&task))
+    }
+
+    /// Returns true if ready tasks start without a request.
+    fn is_automatic(&self) -> bool {
+        self.limits.auto_start && !self.ledger.halted
     }
 
     /// Returns the run to which a new life of `task` would belong: the latest request for this task alone, else the

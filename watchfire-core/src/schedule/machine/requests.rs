@@ -46,6 +46,10 @@ impl Schedule {
             Request::Generate { mode, options } => self.generate(mode, options),
             Request::Merge { task, target, accept } => self.merge(task, target, accept),
             Request::StopRun { run } => self.stop_run(run),
+            Request::StopAll => {
+                self.stop_all();
+                Ok(Accepted::default())
+            }
             // The file is the source: a stop without it would leave the task's file and its life apart.
             Request::StopLife { reason: StopReason::DoneByHand, .. } => {
                 Err(Refusal::new(ErrorKind::InvalidInput, "a task is marked done in its file"))
@@ -92,6 +96,7 @@ impl Schedule {
         }
         // A request is an act of a person, so tasks that the automation gave up on may start again.
         self.parked.retain(|task| !scope.covers(*task));
+        self.halt(false);
         self.unblock_untended();
         let id = RunId(self.ledger.last_run.0 + 1);
         let mut run = Run::new(id, scope.clone(), options, self.stamp());
@@ -179,6 +184,12 @@ impl Schedule {
     }
 
     fn resume_request(&mut self, target: &ResumeTarget) -> Result<Accepted, Refusal> {
+        let resumed = self.resume_target(target)?;
+        self.halt(false);
+        Ok(resumed)
+    }
+
+    fn resume_target(&mut self, target: &ResumeTarget) -> Result<Accepted, Refusal> {
         match target {
             ResumeTarget::Backend(backend) => {
                 self.unblock(backend);

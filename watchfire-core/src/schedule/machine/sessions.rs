@@ -270,7 +270,8 @@ impl Schedule {
     pub(in crate::schedule) fn ended_or_again(&mut self, id: LifeId, ending: Ending) {
         let Some(life) = self.live(id) else { return };
         let starts = life.fruitless;
-        if !ending.is_retryable() || life.retries_left == 0 {
+        // After a stop of all, another session would be a start by itself.
+        if !ending.is_retryable() || life.retries_left == 0 || self.ledger.halted {
             return self.end(id, ending);
         }
         if self.is_fruitless(id) {

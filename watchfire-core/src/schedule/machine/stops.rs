@@ -2,7 +2,8 @@
 
 use crate::ErrorKind;
 use crate::schedule::{
-    Accepted, Command, Ending, Life, LifeId, LifeState, Refusal, Run, RunId, Schedule, StopReason, Subject,
+    Accepted, Change, Command, Ending, Life, LifeId, LifeState, Refusal, Run, RunId, Schedule, StopReason,
+    Subject, Wait,
 };
 
 impl Schedule {
@@ -19,6 +20,33 @@ impl Schedule {
             }
         }
         Ok(Accepted { run: Some(id), life: None })
+    }
+
+    /// Stops all runs and all work that is not finished, and halts the automation.
+    pub(in crate::schedule) fn stop_all(&mut self) {
+        // Otherwise it would start the next task in the slot that becomes free. Where it is off, there is nothing to
+        // halt, and a person who turns it on later wants it to work.
+        self.halt(self.ledger.halted || self.limits.auto_start);
+        let runs: Vec<_> = self.open_runs().map(|run| run.id).collect();
+        for run in runs {
+            // They are open, so it is not refused.
+            let _ = self.stop_run(run);
+        }
+        let goes_on = |life: &Life| {
+            life.has_attempt()
+                || matches!(life.state, LifeState::Asking { .. } | LifeState::Limited { .. })
+                || matches!(&life.state, LifeState::Waiting { on } if *on != Wait::Resume)
+        };
+        for life in self.ids(goes_on) {
+            self.stop_life(life, StopReason::Requested);
+        }
+    }
+
+    /// Halts the automation, or lets it go on.
+    pub(in crate::schedule) fn halt(&mut self, halted: bool) {
+        if self.ledger.halted != halted {
+            self.record(Change::Halted { halted });
+        }
     }
 
     /// Returns true if a life belongs to the stopped run `id` and no other run covers it.

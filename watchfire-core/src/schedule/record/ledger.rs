@@ -39,6 +39,9 @@ pub struct Ledger {
     /// Decided requests, by the id that their callers chose.
     #[serde(default)]
     pub commands: BTreeMap<CommandId, CommandRecord>,
+    /// True after a person stopped all work, until one runs or resumes something: no task starts by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub halted: bool,
     /// The highest life id so far.
     #[serde(default)]
     pub last_life: LifeId,
@@ -103,6 +106,7 @@ impl Ledger {
             Change::Command { id, record } => {
                 self.commands.insert(id.clone(), record.clone());
             }
+            Change::Halted { halted } => self.halted = *halted,
             Change::CommandsForgotten { before } => {
                 for id in self.forgotten(before) {
                     self.commands.remove(&id);

@@ -88,6 +88,9 @@ pub enum Request {
         /// The run.
         run: RunId,
     },
+    /// Stop all work of the project but finished work on its way to its target. Then nothing starts by itself until a
+    /// person runs or resumes something.
+    StopAll,
     /// Stop one life.
     StopLife {
         /// The life.

@@ -25,6 +25,7 @@ enum Kind {
     Board,
     Run,
     StopRun,
+    StopAll,
     StopLife,
     Chat,
     Merge,
@@ -49,6 +50,7 @@ fn poke() -> impl Strategy<Value = Poke> {
         5 => Just(Board),
         5 => Just(Run),
         1 => Just(StopRun),
+        2 => Just(StopAll),
         5 => Just(StopLife),
         2 => Just(Chat),
         1 => Just(Merge),
@@ -107,6 +109,7 @@ fn poke_at(world: &mut World, Poke { kind, a, b }: Poke) {
             let run = pick(world.replayed.runs.keys().copied(), a).unwrap_or(RunId(99));
             let _ = world.ask(Request::StopRun { run });
         }
+        Kind::StopAll => drop(world.ask(Request::StopAll)),
         Kind::StopLife => {
             let life = life.unwrap_or(LifeId(99));
             let _ = world.ask(Request::StopLife { life, reason: StopReason::Requested });

@@ -260,6 +260,8 @@ impl World {
         let life = &self.replayed.lives[&id];
         assert!(!self.closing, "started while closing");
         assert!(life.stop.is_none(), "started after a stop");
+        let is_asked_for = life.subject == Subject::Chat || life.subject.is_proposal();
+        assert!(is_asked_for || !self.replayed.halted, "started by itself after a stop of all: {life:?}");
         let attempts =
             self.effects.iter().filter(|e| matches!(e, Effect::Attempt { life, .. } if *life == id));
         assert_eq!(attempts.count(), 0, "a second attempt of {life:?}");

@@ -186,3 +186,69 @@ fn a_merge_is_given_up_where_its_task_is_done_on_no_board() {
     world.drain();
     assert_eq!(world.replayed.tasks[&n(1)].ending, Some(Ending::Stopped { by: StopReason::Withdrawn }));
 }
+
+/// What a person stops stays stopped: with the automation on, the next ready task must not take the free slot.
+#[test]
+fn after_a_stop_of_all_nothing_starts_until_a_person_starts_something() {
+    let limits = Limits { auto_start: true, ..one_by_one() };
+    let mut world = world(limits, [card(1, &[]), card(2, &[]), card(3, &[])]);
+    world.bring_up(1);
+    world.ask(Request::StopAll).unwrap();
+    world.drain();
+    assert_eq!((world.ending(1), world.at_work()), ("stopped", vec![]));
+    // Neither the next start nor an edit is a person's word that work may begin.
+    world.kill(true, None, 0, 0);
+    world.board();
+    world.files.insert(n(4), card(4, &[]));
+    world.board();
+    assert!(world.at_work().is_empty() && world.replayed.halted);
+    world.run(Scope::Task(n(4)));
+    assert_eq!(world.at_work(), [2], "the automation is at work again, in work order");
+}
+
+#[test]
+fn a_stop_of_all_ends_runs_and_what_waits_and_lets_finished_work_merge() {
+    let limits = Limits { auto_start: true, ..parallel(2) };
+    let mut retried = card(2, &[]);
+    retried.retries = 2;
+    let mut world = world(limits, [card(1, &[]), retried, card(3, &[])]);
+    (1..=2).for_each(|task| world.bring_up(task));
+    world.finish(2, crashed());
+    assert_eq!(world.state(2), "waiting");
+    world.claim(1);
+    let run = world.run(Scope::Task(n(3)));
+    world.ask(Request::StopAll).unwrap();
+    assert_eq!((world.ending(2), world.state(1)), ("stopped", "queued"));
+    world.merge(&merged());
+    world.drain();
+    assert_eq!((world.ending(1), world.ending(3)), ("merged", "stopped"));
+    assert!(world.summary(run).stopped && world.at_work().is_empty());
+}
+
+/// A retry is a start, too.
+#[test]
+fn a_merge_that_fails_after_a_stop_of_all_is_not_tried_by_another_session() {
+    let mut retried = card(1, &[]);
+    retried.retries = 2;
+    let mut world = world(Limits { auto_start: true, ..one_by_one() }, [retried]);
+    world.bring_up(1);
+    world.claim(1);
+    world.ask(Request::StopAll).unwrap();
+    world.merge(&failed_to_verify());
+    assert_eq!((world.ending(1), world.at_work()), ("verify failed", vec![]));
+}
+
+#[test]
+fn a_stop_of_all_halts_only_the_automation_that_is_on() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.ask(Request::StopAll).unwrap();
+    assert!(!world.replayed.halted);
+    world.ask(Request::StopAll).unwrap();
+    world.limits.auto_start = true;
+    world.feed(Fact::Limits(world.limits));
+    assert_eq!(world.at_work(), [1]);
+    world.ask(Request::StopAll).unwrap();
+    world.drain();
+    world.ask(Request::Resume { target: ResumeTarget::All }).unwrap();
+    assert!(!world.replayed.halted, "a resume is a start");
+}
