@@ -1,23 +1,22 @@
 //! What the services share: the orchestrator, and the projects that it has open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, watch};
+use tokio_stream::StreamExt as _;
 use watchfire_core::clock::{Clock as _, SystemClock};
-use watchfire_core::model::{ProjectEntry, ProjectId, ProjectStatus, TaskNumber, Timestamp};
+use watchfire_core::model::{ProjectEntry, ProjectId, ProjectStatus, Timestamp};
 use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
 use watchfire_core::schedule::Change;
-use watchfire_core::store::{Home, TaskStore, YamlOptions, YamlStore};
+use watchfire_core::store::{Change as FileChange, Home, TaskStore, YamlOptions, YamlStore};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::notify;
-
-/// Largest number of idempotency keys of created tasks that are known.
-const KEYS: usize = 10_000;
 
 /// An orchestrator with all registered projects open, for many clients. Cheap to clone.
 #[derive(Clone)]
@@ -31,7 +30,8 @@ struct Inner {
     open: Mutex<BTreeMap<ProjectId, ProjectHandle>>,
     /// Held while a project is opened, so that two calls do not open it twice.
     opening: tokio::sync::Mutex<()>,
-    keys: Mutex<Keys>,
+    /// Archived projects whose files are watched.
+    archived: Mutex<BTreeSet<ProjectId>>,
     /// Counts how often a project was opened or closed.
     turns: watch::Sender<u64>,
     /// Notified when a life changed.
@@ -43,12 +43,11 @@ struct Inner {
     trusts: bool,
 }
 
-/// Tasks by the key of the call that created them.
-#[derive(Default)]
-struct Keys {
-    tasks: BTreeMap<(ProjectId, String), TaskNumber>,
-    /// In the order in which they came.
-    order: std::collections::VecDeque<(ProjectId, String)>,
+/// A future whose type names no other, because opening a project and following it call each other.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn is_archived(store: &dyn TaskStore) -> Result<bool> {
+    Ok(store.project().await?.value.status == ProjectStatus::Archived)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -74,7 +73,7 @@ impl Daemon {
             address: OnceLock::new(),
             open: Mutex::new(open),
             opening: tokio::sync::Mutex::default(),
-            keys: Mutex::default(),
+            archived: Mutex::default(),
             turns: watch::Sender::default(),
             lives: Notify::new(),
             ending: watch::Sender::new(false),
@@ -195,31 +194,85 @@ impl Daemon {
         if let Some(project) = lock(&self.0.open).get(&entry.project_id) {
             return Ok(Some(project.clone()));
         }
-        if self.store_at(entry).await?.project().await?.value.status == ProjectStatus::Archived {
+        if is_archived(&*self.store_at(entry).await?).await? {
+            // The only project of a command has a person in front of it, who runs it again.
+            if !self.0.trusts && lock(&self.0.archived).insert(entry.project_id.clone()) {
+                tokio::spawn(self.clone().reopen(entry.clone()));
+            }
             return Ok(None);
         }
         let project = self.0.orchestrator.open(&entry.path).await?;
-        let changes = project.subscribe(None).await?.changes;
         lock(&self.0.open).insert(project.id().clone(), project.clone());
-        tokio::spawn(self.clone().hear(changes));
+        self.follow(&project).await?;
         let news = project.subscribe(None).await?.changes;
         tokio::spawn(notify::follow(self.0.orchestrator.clone(), project.clone(), news));
         self.turned();
         Ok(Some(project))
     }
 
-    /// Signals each change of a life, until the project is closed.
-    async fn hear(self, mut changes: LogStream) {
-        while let Some(seen) = changes.next().await {
-            let is_life = match &seen {
-                Seen::Record(record) => matches!(record.change, Change::Life(_)),
-                Seen::Gap(_) => true,
-                _ => false,
-            };
-            if is_life {
-                self.0.lives.notify_one();
+    /// Follows what happens in an open project, until it is closed.
+    pub(crate) async fn follow(&self, project: &ProjectHandle) -> Result<()> {
+        let changes = project.subscribe(None).await?.changes;
+        tokio::spawn(self.clone().hear(project.id().clone(), Arc::clone(project.store()), changes));
+        Ok(())
+    }
+
+    /// Signals each change of a life, and closes the project once its file says that it is archived.
+    fn hear(self, id: ProjectId, store: Arc<dyn TaskStore>, mut changes: LogStream) -> Task {
+        Box::pin(async move {
+            let mut files = store.subscribe();
+            let mut may_be_archived = true;
+            loop {
+                // Not an error: a file that is being written is read again when it is whole.
+                if std::mem::take(&mut may_be_archived) && is_archived(&*store).await.unwrap_or(false) {
+                    return self.archive(&id).await;
+                }
+                tokio::select! {
+                    seen = changes.next() => match seen {
+                        None => return,
+                        Some(Seen::Record(record)) if !matches!(record.change, Change::Life(_)) => {}
+                        Some(Seen::Record(_) | Seen::Gap(_)) => self.0.lives.notify_one(),
+                        Some(_) => {}
+                    },
+                    Some(change) = files.next() => may_be_archived = !matches!(change, FileChange::Task(_)),
+                }
             }
+        })
+    }
+
+    /// Closes a project that was archived, and waits in the background until it is active again.
+    pub(crate) async fn archive(&self, id: &ProjectId) {
+        self.close(id).await;
+        if let Ok(entry) = self.entry(id.as_str()).await {
+            // A file that cannot be read is read by the next call that needs it.
+            let _ = self.open(&entry).await;
         }
+    }
+
+    /// Opens an archived project once its file says that it is active.
+    fn reopen(self, entry: ProjectEntry) -> Task {
+        Box::pin(async move {
+            let becomes_active = async {
+                let options = YamlOptions::new(self.home().state_dir(&entry.project_id));
+                let store = YamlStore::open(&entry.path, Arc::new(SystemClock), options).await?;
+                let mut changes = store.subscribe();
+                while is_archived(&store).await.unwrap_or(true) && changes.next().await.is_some() {}
+                Ok::<_, Error>(())
+            };
+            let watched = tokio::select! {
+                () = self.ended() => return,
+                watched = becomes_active => watched,
+            };
+            lock(&self.0.archived).remove(&entry.project_id);
+            let opened = match watched {
+                Ok(()) => self.project(entry.project_id.as_str()).await.map(drop),
+                // Without its file there is nothing to wait for: the next call that needs it looks.
+                Err(error) => Err(error),
+            };
+            if let Err(error) = opened {
+                tracing::warn!(project = %entry.project_id, "not opened: {}", error.report());
+            }
+        })
     }
 
     /// Signals that a project was opened or closed.
@@ -253,23 +306,6 @@ impl Daemon {
         }
         let options = YamlOptions::new(self.home().state_dir(&entry.project_id)).with_watch(false);
         Ok(Arc::new(YamlStore::open(&entry.path, Arc::new(SystemClock), options).await?))
-    }
-
-    /// Returns the task that a call with this key created.
-    pub(crate) fn created(&self, project: &ProjectId, key: &str) -> Option<TaskNumber> {
-        lock(&self.0.keys).tasks.get(&(project.clone(), key.to_owned())).copied()
-    }
-
-    /// Keeps the key of a call that created a task.
-    pub(crate) fn keep_created(&self, project: &ProjectId, key: &str, task: TaskNumber) {
-        let (mut keys, key) = (lock(&self.0.keys), (project.clone(), key.to_owned()));
-        keys.tasks.insert(key.clone(), task);
-        keys.order.push_back(key);
-        if keys.order.len() > KEYS
-            && let Some(oldest) = keys.order.pop_front()
-        {
-            keys.tasks.remove(&oldest);
-        }
     }
 }
 

@@ -18,6 +18,8 @@ pub fn within(orchestrator: Orchestrator, project: &ProjectHandle) -> Within {
     let (ours, theirs) = tokio::io::duplex(UNDER_WAY);
     let connection = tokio_stream::once(Ok::<_, std::io::Error>(theirs));
     // It ends when the client drops its end.
+    let (following, of) = (daemon.clone(), project.clone());
+    tokio::spawn(async move { following.follow(&of).await });
     tokio::spawn(async move {
         life::builder().add_routes(life::routes(&daemon)).serve_with_incoming(connection).await
     });

@@ -77,7 +77,7 @@ async fn projects_are_made_changed_and_left() {
 #[tokio::test]
 async fn tasks_are_made_changed_ordered_and_thrown_away() {
     let world = World::new();
-    let _running = world.start(&[]);
+    let mut running = world.start(&[]);
     let daemon = world.connect().await;
     let project = world.project(&daemon, "shop").await.project_id;
     let mut tasks = daemon.tasks();
@@ -94,6 +94,13 @@ async fn tasks_are_made_changed_ordered_and_thrown_away() {
     assert_eq!(tasks.create_task(new("One", "a")).await.unwrap().into_inner().task_number, 1);
     assert_eq!(tasks.create_task(new("Two", "b")).await.unwrap().into_inner().task_number, 2);
     assert_eq!(tasks.create_task(new("Three", "")).await.unwrap().into_inner().task_number, 3);
+    // A client that repeats a call whose answer a kill has lost.
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let mut tasks = daemon.tasks();
+    assert_eq!(tasks.create_task(new("One", "a")).await.unwrap().into_inner().task_number, 1);
 
     let change = proto::UpdateTaskRequest {
         project_id: project.clone(),

@@ -114,6 +114,33 @@ async fn agents_outlive_the_daemon() {
     assert_eq!(log.lines().filter(|line| line.starts_with("Merge")).count(), 1, "{log}");
 }
 
+/// What these tests start ends with them, also an agent whose daemon was killed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_test_leaves_no_process() {
+    let world = World::new();
+    let running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "Long", "hang").await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    until_task(&daemon, &project, 1, "running").await;
+    let home = world.home.display().to_string();
+    let left = || -> Vec<String> {
+        let of = |entry: fs::DirEntry| {
+            let about = [fs::read(entry.path().join("environ")), fs::read(entry.path().join("cmdline"))];
+            let about = about.into_iter().flatten().flatten().collect();
+            String::from_utf8(about).ok().filter(|about| about.contains(&home))
+        };
+        fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
+    };
+    assert!(!left().is_empty());
+    drop(running);
+    assert!(!left().is_empty(), "its agent goes on");
+    drop(world);
+    until("none is left", || async { left().is_empty() }).await;
+}
+
 /// With `--end-agents` nothing is left at work, and nothing is lost.
 #[tokio::test]
 async fn agents_end_with_it_where_that_is_asked_for() {
@@ -201,6 +228,44 @@ async fn after_a_stop_nothing_starts_by_itself() {
     assert!(status.halted && status.all.is_empty(), "{status:?}");
     assert_eq!(state(daemon.clone(), project.clone()).await, "ready");
     daemon.agents().resume_agent(id(&project)).await.unwrap();
+    until_task(&daemon, &project, 2, "merged").await;
+}
+
+/// An archived project is left alone, also by a daemon that had it open, and goes on when it is active again: whoever changed the file.
+#[tokio::test]
+async fn an_archived_project_rests_until_it_is_active() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    let go = world.path("go");
+    let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
+    world.task(&daemon, &project, "Long", &format!("{waits}\nwrite n 1\ncommit n\ndone")).await;
+    daemon.agents().start_agent(start(&project, "start-all", 0)).await.unwrap();
+    until_task(&daemon, &project, 1, "running").await;
+
+    let file = world.path("shop/.watchfire/project.yaml");
+    let set = |from: &str, to: &str| {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&file, text.replace(from, to)).unwrap();
+    };
+    set("status: \"active\"", "status: \"archived\"");
+    until("it is closed", || async {
+        let status = daemon.service().get_status(()).await.unwrap().into_inner();
+        status.projects == 0 && status.active_agents.is_empty()
+    })
+    .await;
+    let refused = daemon.agents().get_agent_status(id(&project)).await.unwrap_err();
+    assert_eq!(refused.message(), "the project is archived");
+    // Its files can be changed, and nothing comes of that.
+    world.task(&daemon, &project, "Next", "write m 1\ncommit m\ndone").await;
+    fs::write(&go, "").unwrap();
+    assert_eq!(daemon.service().get_status(()).await.unwrap().into_inner().projects, 0);
+
+    set("status: \"archived\"", "status: \"active\"");
+    until("it is open", || async { daemon.service().get_status(()).await.unwrap().into_inner().projects == 1 }).await;
+    until_task(&daemon, &project, 1, "merged").await;
     until_task(&daemon, &project, 2, "merged").await;
 }
 

@@ -214,7 +214,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "version", Number, "", "The version of the format: 1."),
     key(Project, "project_id", Text, "", "The id, which stays when the folder moves."),
     key(Project, "name", Text, "", "The name shown to people."),
-    key(Project, "status", OneOf(&["active", "archived"]), "`active`", "Archived projects are hidden by clients."),
+    key(Project, "status", OneOf(&["active", "archived"]), "`active`", "Archived projects are hidden by clients, and closed by the program that has them open."),
     key(Project, "color", Text, "none", "A hex colour for graphical clients."),
     key(Project, "default_branch", Text, "the one that is checked out when an attempt begins", "The merge target."),
     key(Project, "default_agent", Text, "that of the settings", "The agent of its sessions, by name."),
@@ -279,6 +279,7 @@ pub const KEYS: &[Key] = &[
     key(Task, "depends_on", Numbers, "none", "Tasks that must be merged before this one starts."),
     key(Task, "retries", Number, "0", "Number of further attempts after a crash, a timeout or a failed verification."),
     key(Task, "labels", List, "none", "Words by which tasks are selected."),
+    key(Task, "request_id", Text, "none", "The caller's id of the request that created it, for requests that are repeated."),
 ];
 
 /// A key that Watchfire does not read, and that is probably a known one, misspelt or misplaced.

@@ -68,6 +68,9 @@ pub struct Task {
     /// Words by which tasks are selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub labels: Vec<String>,
+    /// The caller's id of the request that created it. A repeated request finds the task by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
@@ -102,6 +105,7 @@ impl Task {
             depends_on: Vec::new(),
             retries: None,
             labels: Vec::new(),
+            request_id: None,
             extra: Extra::new(),
         }
     }

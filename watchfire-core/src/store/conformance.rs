@@ -71,6 +71,7 @@ cases! {
     impossible_tasks_are_refused,
     numbers_are_never_given_twice,
     numbers_are_unique_between_concurrent_writers,
+    a_repeated_request_creates_one_task,
     an_expected_revision_is_compared,
     unpatched_fields_stay,
     concurrent_patches_of_different_fields_all_arrive,
@@ -196,6 +197,38 @@ async fn numbers_are_unique_between_concurrent_writers(factory: &dyn StoreFactor
     }
     let listed = store.list(&TaskQuery::new()).await?.tasks.len();
     ensure!(listed == numbers.len(), "{listed} tasks listed of {}", numbers.len());
+    Ok(())
+}
+
+async fn a_repeated_request_creates_one_task(factory: &dyn StoreFactory) -> Result<()> {
+    let (store, other) = factory.fresh().await?;
+    let new = |id: &str| NewTask::new("once").with_request_id(id);
+    // At once, and over two handles as over two processes.
+    let writers: Vec<_> = (0..8)
+        .map(|i| {
+            let (store, new) = (Arc::clone(if i % 2 == 0 { &store } else { &other }), new("a"));
+            tokio::spawn(async move { store.create(new, None).await })
+        })
+        .collect();
+    let mut numbers = BTreeSet::new();
+    for writer in writers {
+        let task =
+            writer.await.map_err(|e| Error::new(ErrorKind::Internal, "a writer died").with_source(e))??;
+        numbers.insert(task.value.task_number);
+    }
+    ensure!(numbers.len() == 1, "one request created {numbers:?}");
+    let one = number(1)?;
+    // Whatever became of it since.
+    store.update(one, TaskPatch::new().with_title("renamed"), None, None).await?;
+    store.delete(one).await?;
+    let again = other.create(new("a"), None).await?.value;
+    ensure!(again.task_number == one && again.title == "renamed", "another task: {again:?}");
+    let second = other.create(new("b"), None).await?.value.task_number;
+    ensure!(second != one, "another request gives {second}");
+    for bad in ["", &"x".repeat(65)] {
+        let refused = store.create(new(bad), None).await;
+        ensure!(kind(&refused) == Some(ErrorKind::InvalidInput), "an id of {} bytes: {refused:?}", bad.len());
+    }
     Ok(())
 }
 

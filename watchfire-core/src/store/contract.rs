@@ -65,10 +65,12 @@ pub trait TaskStore: Debug + Send + Sync + 'static {
     /// `not_found`; `malformed` when there is no good state.
     async fn get(&self, number: TaskNumber) -> Result<Versioned<Task>>;
 
-    /// Creates a task with the next free number. It comes last in the work order unless it has a position.
+    /// Creates a task with the next free number. It comes last in the work order unless it has a position. A request whose
+    /// [id](NewTask::request_id) created a task before, by any handle, changes nothing and returns that task as it is now,
+    /// as long as it is not purged.
     ///
     /// # Errors
-    /// `invalid_input` for an empty title or a dependency that does not exist; `claim_lost`.
+    /// `invalid_input` for an empty title, a dependency that does not exist, or an impossible id; `claim_lost`.
     async fn create(&self, task: NewTask, fence: Option<Fence>) -> Result<Versioned<Task>>;
 
     /// Changes a task.

@@ -98,6 +98,9 @@ impl TaskStore for MemoryStore {
     async fn create(&self, new: NewTask, fence: Option<Fence>) -> Result<Versioned<Task>> {
         let mut state = lock(&self.state);
         fence.map_or(Ok(()), |fence| state.ledger.check(fence))?;
+        if let Some(known) = plan::created(&new, state.tasks.values()) {
+            return Ok(known);
+        }
         plan::check_new(&new, |number| state.tasks.contains_key(&number))?;
         // An empty `next_task_number` in a file reads as 0, which is no task's number.
         let next = state.project.value.next_task_number.max(1);

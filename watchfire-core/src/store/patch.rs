@@ -56,6 +56,8 @@ pub struct NewTask {
     pub labels: Vec<String>,
     /// Number of retries.
     pub retries: Option<u32>,
+    /// The caller's id of the request, which makes it idempotent: 1 to 64 bytes.
+    pub request_id: Option<String>,
 }
 
 impl NewTask {
@@ -117,6 +119,13 @@ impl NewTask {
     #[must_use]
     pub fn with_retries(mut self, retries: u32) -> Self {
         self.retries = Some(retries);
+        self
+    }
+
+    /// Makes the request idempotent under `id`.
+    #[must_use]
+    pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = Some(id.into());
         self
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NewTask, ProjectPatch, TaskPatch};
+use super::{NewTask, ProjectPatch, TaskPatch, Versioned};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -25,15 +25,31 @@ pub(super) fn new_task<'a>(
     task.depends_on = new.depends_on;
     task.labels = new.labels;
     task.retries = new.retries;
+    task.request_id = new.request_id;
     task.created_at = Some(now.clone());
     task.updated_at = Some(now.clone());
     task
 }
 
-/// Rejects a new task without a title or with an unknown dependency.
+/// Upper bound for the id of a request, in bytes.
+const LONGEST_ID: usize = 64;
+
+/// Returns the task that an earlier request with the id of `new` created, in the trash or not.
+pub(super) fn created<'a>(
+    new: &NewTask,
+    mut tasks: impl Iterator<Item = &'a Versioned<Task>>,
+) -> Option<Versioned<Task>> {
+    let id = new.request_id.as_ref()?;
+    tasks.find(|task| task.value.request_id.as_ref() == Some(id)).cloned()
+}
+
+/// Rejects a new task without a title, with an unknown dependency, or with an impossible id of its request.
 pub(super) fn check_new(new: &NewTask, exists: impl Fn(TaskNumber) -> bool) -> Result<()> {
     if new.title.trim().is_empty() {
         return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
+    }
+    if new.request_id.as_ref().is_some_and(|id| !(1..=LONGEST_ID).contains(&id.len())) {
+        return Err(Error::new(ErrorKind::InvalidInput, "the id of a request has 1 to 64 bytes"));
     }
     match new.depends_on.iter().find(|number| !exists(**number)) {
         Some(number) => Err(Error::new(ErrorKind::InvalidInput, "depends on a task that does not exist")

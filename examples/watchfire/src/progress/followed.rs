@@ -257,6 +257,6 @@ impl<'a> Followed<'a> {
 }
 
 fn gone() -> Error {
-    Error::new(ErrorKind::Cancelled, "the project was closed before the run ended")
+    Error::new(ErrorKind::Cancelled, "the project was closed, or archived, before the run ended")
         .with("hint", "watchfire task list says where its tasks stand")
 }

@@ -96,7 +96,7 @@ impl Daemon {
         let archived = patch.status == Some(ProjectStatus::Archived);
         self.store(&request.project_id).await?.update_project(patch, None, None).await?;
         if archived {
-            self.close(&entry.project_id).await;
+            self.archive(&entry.project_id).await;
         } else {
             // One that became active again is at work at once. A failure is told by the next call that needs it.
             let _ = self.project(&request.project_id).await;

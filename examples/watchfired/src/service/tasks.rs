@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::task_service_server::TaskService;
-use watchfire_core::model::{ProjectId, Task, TaskNumber};
+use watchfire_core::model::{Task, TaskNumber};
 use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::store::{NewTask, TaskPatch, TaskQuery, TaskStore, TaskStoreExt as _, Versioned};
 use watchfire_core::{Error, ErrorKind, Result};
@@ -56,16 +56,12 @@ impl Daemon {
 
     async fn create(&self, request: proto::CreateTaskRequest) -> Result<proto::Task> {
         let store = self.store(&request.project_id).await?;
-        let project: ProjectId = request.project_id.parse()?;
         let ready = match some(&request.status).map(task_status).transpose()? {
             Some(watchfire_core::model::TaskStatus::Done) => {
                 return Err(Error::new(ErrorKind::InvalidInput, "a new task is a draft or ready"));
             }
             status => status == Some(watchfire_core::model::TaskStatus::Ready),
         };
-        if let Some(number) = some(&request.idempotency_key).and_then(|key| self.created(&project, key)) {
-            return self.told_one(&request.project_id, store.get(number).await?.value).await;
-        }
         let mut new = NewTask::new(request.title)
             .with_prompt(request.prompt)
             .with_acceptance_criteria(request.acceptance_criteria)
@@ -75,10 +71,8 @@ impl Daemon {
         if let Some(agent) = some(&request.agent) {
             new = new.with_agent(agent.parse()?);
         }
+        new.request_id = some(&request.idempotency_key).map(str::to_owned);
         let task = store.create(new, None).await?.value;
-        if let Some(key) = some(&request.idempotency_key) {
-            self.keep_created(&project, key, task.task_number);
-        }
         self.told_one(&request.project_id, task).await
     }
 

@@ -19,6 +19,8 @@ use watchfire_api::DaemonFile;
 use watchfire_api::daemon_proto as proto;
 use watchfire_client::Daemon;
 use watchfire_core::process::CommandSpec;
+use watchfire_core::process::helper::Helper;
+use watchfire_core::session::{Detached, SessionHost as _};
 
 /// The longest that anything here may take: a busy machine is slow, a hanging one never ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +30,7 @@ pub(crate) struct World {
     pub(crate) home: PathBuf,
 }
 
-/// A daemon that runs. It is killed when dropped.
+/// A daemon that runs. It is killed when dropped; its agents end with the [`World`].
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) file: DaemonFile,
@@ -39,6 +41,29 @@ impl Drop for Running {
         // It may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for World {
+    /// Ends the agents that go on without a daemon: there is nobody left who would.
+    fn drop(&mut self) {
+        let hosts = self.home.join("hosts");
+        if !cfg!(target_os = "linux") || !hosts.exists() {
+            return;
+        }
+        let end = async move {
+            let hosts = Detached::new(Helper::at(env!("CARGO_BIN_EXE_watchfired"))?, hosts)?;
+            for session in hosts.list().await? {
+                hosts.end(&session.session).await?;
+            }
+            Ok::<_, watchfire_core::Error>(())
+        };
+        // A test runs in a runtime, which cannot wait for another one in its own thread.
+        let ended = std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(end)).join();
+        // A second panic would hide the first.
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
     }
 }
 

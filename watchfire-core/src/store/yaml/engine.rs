@@ -142,6 +142,11 @@ impl Engine {
         let _fenced = self.claims.guard(fence, Ledger::check)?;
         let tasks = self.watchfire()?.make_child("tasks", 0o755)?;
         self.scan()?;
+        // Under the lock: of two requests at once, the second finds the task of the first.
+        let known = plan::created(new, lock(&self.cache).tasks.values().filter_map(|slot| slot.good.as_ref()));
+        if let Some(known) = known {
+            return Ok(known);
+        }
         plan::check_new(new, |number| lock(&self.cache).tasks.contains_key(&number))?;
         loop {
             // The number is reserved before it is used: a crash in between leaves a gap, never a number given
