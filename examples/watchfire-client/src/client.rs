@@ -23,6 +23,8 @@ use crate::follow::FollowAll;
 pub(crate) const LARGEST: usize = 64 << 20;
 /// Time limit for a program to take a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Time limit for a program to list its sessions. The kernel takes connections for one that is suspended.
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
 /// The connections to all running programs of a home.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Client {
     servers: Vec<ObserveServiceClient<Channel>>,
     /// The connections of the servers, each with the project that its socket is for.
     channels: Vec<(String, Channel)>,
+    /// What is wrong with the programs that do not answer.
+    silent: Vec<ApiError>,
     here: Option<ProjectId>,
 }
 
@@ -97,28 +101,77 @@ pub(crate) async fn channel_over(connection: DuplexStream) -> Result<Channel, to
     Endpoint::from_static("http://watchfire.invalid").connect_with_connector(Given(Some(connection))).await
 }
 
+/// Connects to a socket and waits for a first answer. Returns the project that the socket is for, or `None` if nobody listens on
+/// it: its program was killed, or has just ended.
+async fn reach(socket: PathBuf) -> Result<Option<(String, Channel)>, ApiError> {
+    let Ok(channel) = channel(&socket).await else { return Ok(None) };
+    let mut server = ObserveServiceClient::new(channel.clone()).max_decoding_message_size(LARGEST);
+    let asked = server.list_sessions(proto::ListSessionsRequest::default());
+    match tokio::time::timeout(ANSWER, asked).await {
+        Err(_) => Err(no_answer(&socket).await),
+        Ok(Err(error)) if error.code() == tonic::Code::Unavailable => Ok(None),
+        // Also an error is an answer, which the next call gets again.
+        Ok(_) => {
+            let project = socket.file_stem().map(|name| name.to_string_lossy().into_owned());
+            Ok(Some((project.unwrap_or_default(), channel)))
+        }
+    }
+}
+
+/// Returns the error of a program that takes connections and does not answer.
+pub(crate) async fn no_answer(socket: &Path) -> ApiError {
+    // The kernel knows who listens, also while that program cannot say so.
+    let pid = match connect(socket).await.map(|connection| connection.peer_cred()) {
+        Ok(Ok(peer)) => peer.pid(),
+        _ => None,
+    };
+    let who = pid.map_or_else(|| "a program".to_owned(), |pid| format!("the program {pid}"));
+    let mut error = ApiError::new("timeout", format!("{who} does not answer on its socket"));
+    error.details.insert("socket".to_owned(), socket.display().to_string());
+    match pid {
+        Some(pid) => {
+            error.details.insert("pid".to_owned(), pid.to_string());
+            error.with_hint(format!("if it is suspended, `fg` in its terminal or `kill -CONT {pid}` lets it go on"))
+        }
+        None => error.with_hint("is it suspended? `fg` in its terminal lets it go on"),
+    }
+}
+
 impl Client {
     /// Connects to all programs that run with this home. `here` is the project at hand, which targets that name a task
     /// alone are about.
     ///
     /// # Errors
-    /// `app_not_running` if none runs.
+    /// `app_not_running` if none runs; `timeout` if none of those that run answers.
     pub async fn connect(home: &Path, here: Option<ProjectId>) -> Result<Self, ApiError> {
         let failed = |error: std::io::Error| ApiError::new("io", format!("looking for sockets: {error}"));
-        let (mut servers, mut channels) = (Vec::new(), Vec::new());
-        for socket in sockets(home).map_err(failed)? {
-            let project = socket.file_stem().map(|name| name.to_string_lossy().into_owned());
-            // Nobody listens on the socket of a program that was killed.
-            if let Ok(channel) = channel(&socket).await {
-                channels.push((project.unwrap_or_default(), channel.clone()));
-                servers.push(ObserveServiceClient::new(channel).max_decoding_message_size(LARGEST));
+        let sockets = sockets(home).map_err(failed)?;
+        // At the same time: several that are suspended take no longer than one.
+        let reaching: Vec<_> = sockets.into_iter().map(|socket| tokio::spawn(reach(socket))).collect();
+        let (mut servers, mut channels, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        for reached in reaching {
+            let failed = |error| ApiError::new("internal", format!("connecting: {error}"));
+            match reached.await.map_err(failed)? {
+                Ok(Some((project, channel))) => {
+                    channels.push((project, channel.clone()));
+                    servers.push(ObserveServiceClient::new(channel).max_decoding_message_size(LARGEST));
+                }
+                Ok(None) => {}
+                Err(error) => silent.push(error),
             }
         }
-        if servers.is_empty() {
-            return Err(ApiError::new("app_not_running", "no agents are run with this home now")
-                .with_hint("watchfire run starts them; watchfire logs shows what was"));
+        match (servers.is_empty(), silent.first()) {
+            (false, _) => Ok(Self { servers, channels, silent, here }),
+            (true, Some(silent)) => Err(silent.clone()),
+            (true, None) => Err(ApiError::new("app_not_running", "no agents are run with this home now")
+                .with_hint("watchfire run starts them; watchfire logs shows what was")),
         }
-        Ok(Self { servers, channels, here })
+    }
+
+    /// Returns what is wrong with the programs that took no part, because they do not answer.
+    #[must_use]
+    pub fn silent(&self) -> &[ApiError] {
+        &self.silent
     }
 
     /// Returns the sessions that `target` means, or all, newest first.
@@ -275,7 +328,10 @@ impl Client {
         let mut listed = Vec::new();
         for (at, server) in self.servers.iter().enumerate() {
             let request = proto::ListSessionsRequest { ended, ..proto::ListSessionsRequest::default() };
-            match server.clone().list_sessions(request).await {
+            let mut server = server.clone();
+            let asked = tokio::time::timeout(ANSWER, server.list_sessions(request)).await;
+            let silent = || tonic::Status::deadline_exceeded("a program with agents does not answer any more");
+            match asked.unwrap_or_else(|_| Err(silent())) {
                 Ok(list) => listed.extend(list.into_inner().sessions.into_iter().map(|it| (at, it))),
                 // It ended since it took the connection.
                 Err(error) if error.code() == tonic::Code::Unavailable && self.servers.len() > 1 => {}

@@ -22,12 +22,10 @@ use watchfire_api::work_proto::report_service_client::ReportServiceClient;
 use watchfire_api::work_proto::work_service_client::WorkServiceClient;
 use watchfire_core::process::{CommandSpec, Group, SpawnOptions, spawn};
 
-use crate::client::{LARGEST, channel, channel_over};
+use crate::client::{ANSWER, LARGEST, channel, channel_over, no_answer};
 
 /// Time that a daemon has to start.
 const START: Duration = Duration::from_secs(20);
-/// Time in which a daemon that is not stopped answers.
-const ANSWER: Duration = Duration::from_secs(5);
 /// Pause between two tries to reach one that starts.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -48,9 +46,10 @@ impl Daemon {
         let daemon = Self(channel);
         // A socket that takes connections may belong to one that is ending, or is stopped.
         let pinged = tokio::time::timeout(ANSWER, async { daemon.service().ping(()).await }).await;
-        let silent = || ApiError::new("timeout", "the daemon of this home does not answer");
-        pinged.map_err(|_| silent().with_hint("is it stopped? watchfire.yaml in the home has its pid"))??;
-        Ok(daemon)
+        match pinged {
+            Ok(answer) => answer.map(|_| daemon).map_err(ApiError::from),
+            Err(_) => Err(no_answer(&daemon_socket(home)).await),
+        }
     }
 
     /// Connects to the daemon of the home at `home`, or starts it by `command`, in a session of its own and without the descriptors

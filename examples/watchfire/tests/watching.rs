@@ -51,6 +51,64 @@ fn where_nothing_runs_there_is_a_code_for_it() {
     }
 }
 
+/// What is under way and what has ended is read beside the program that has the project.
+#[test]
+fn queue_and_history_need_no_lock() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    let queue = world.run(&root, ["queue", "--json"]).good().json();
+    assert_eq!((&queue["queue"][0]["task"], &queue["queue"][0]["state"]), (&1.into(), &"running".into()));
+    let history = world.run(&root, ["history", "--json"]).good().json();
+    assert_eq!(history["history"].as_array().unwrap().len(), 0);
+    quit(&world, &root, run);
+    let queue = world.run(&root, ["queue", "--json"]).good().json();
+    let history = world.run(&root, ["history", "--json"]).good().json();
+    assert_eq!(queue["queue"].as_array().unwrap().len(), 0);
+    assert_eq!(history["history"][0]["task"], 1);
+}
+
+/// A run leaves a project that is archived meanwhile, and its work is kept.
+#[test]
+fn an_archived_project_is_left_by_its_run() {
+    let world = World::new();
+    let (root, run) = talking(&world);
+    world.task(&root, "Next", "write n 1\ncommit n\ndone");
+    world.run(&root, ["settings", "status", "archived"]).good();
+    let said = run.end().code(1);
+    assert!(said.stderr.contains("archived"), "{}", said.stderr);
+    // A command in its folder makes it active again.
+    world.run(&root, ["run", "2", "--no-sandbox", "--no-wait"]).good();
+    let queue = world.run(&root, ["queue", "--json"]).good().json();
+    assert_eq!((&queue["queue"][0]["task"], &queue["queue"][0]["state"]), (&1.into(), &"waiting".into()));
+}
+
+/// A program that is suspended is named, and keeps no other from being listed.
+#[test]
+fn a_suspended_program_keeps_nobody_waiting() {
+    let world = World::new();
+    let (shop, run) = talking(&world);
+    run.signal("STOP");
+    let silent = world.run(&shop, ["sessions", "--json"]).code(1).json_error();
+    assert_eq!((&silent["code"], &silent["details"]["pid"]), (&"timeout".into(), &run.pid().to_string().into()));
+    assert!(silent["details"]["socket"].as_str().unwrap().ends_with(".sock"), "{silent}");
+    assert!(silent["hint"].as_str().unwrap().contains(&format!("kill -CONT {}", run.pid())), "{silent}");
+
+    let other = world.project("other", "");
+    world.task(&other, "Talks too", "say hello\nchat");
+    let second = world.start(&other, RUN);
+    until("the other one is listed", || {
+        let listed = world.run(&other, ["sessions", "--json"]);
+        listed.code == Some(0)
+            && listed.json()["sessions"].as_array().unwrap().len() == 1
+            && listed.stderr.contains(&format!("the program {} does not answer", run.pid()))
+    });
+    // It hears.
+    world.run(&other, ["send", "1", "/quit"]);
+    second.end();
+    run.signal("CONT");
+    quit(&world, &shop, run);
+}
+
 #[test]
 fn a_second_terminal_watches_and_sends() {
     let world = World::new();

@@ -19,4 +19,5 @@ mod within;
 pub use daemon::Daemon;
 pub use life::{Options, run};
 pub use program::{DaemonArgs, main, program};
+pub use service::{history, queue};
 pub use within::{Within, within};

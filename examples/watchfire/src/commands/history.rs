@@ -1,16 +1,17 @@
 //! `watchfire history` and `watchfire queue`: the work that has ended, and the work that has not.
 
+use std::path::Path;
+
 use clap::Args;
 use serde_json::{Value, json};
-use watchfire_client::ApiError;
-use watchfire_client::work_proto::{ListHistoryRequest, ListQueueRequest, Work};
+use watchfire_client::work_proto::Work;
+use watchfire_core::journal::Journal;
+use watchfire_core::schedule::{Ledger, LifeState, Wait};
 
 use crate::context::Context;
 use crate::failure::{Exit, Result};
-use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::text;
-use crate::worker::Worker;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -30,11 +31,9 @@ pub(crate) struct HistoryArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<Exit> {
-    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
-    let request = ListHistoryRequest { project_id: worker.project(), before: args.before, limit: args.limit };
-    let answer = worker.daemon.reports().list_history(request).await;
-    worker.end().await;
-    let answer = answer.map_err(ApiError::from)?.into_inner();
+    let project = context.project().await?;
+    let dir = project.home.state_dir(&project.id);
+    let answer = watchfired::history(&read(&dir)?, &dir, args.before, args.limit)?;
     let value = json!({ "history": answer.works.iter().map(value).collect::<Vec<_>>(), "next": answer.next });
     context.out.report(value, |out| match answer.works.is_empty() {
         true => "nothing has ended yet\n".to_owned(),
@@ -45,11 +44,8 @@ pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<Exit> {
 
 /// Shows the work under way, and the reason why other work waits.
 pub(crate) async fn queue(context: &Context) -> Result<Exit> {
-    let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
-    let request = ListQueueRequest { project_id: worker.project() };
-    let answer = worker.daemon.reports().list_queue(request).await;
-    worker.end().await;
-    let works = answer.map_err(ApiError::from)?.into_inner().works;
+    let project = context.project().await?;
+    let works = watchfired::queue(&read(&project.home.state_dir(&project.id))?).works;
     let value = json!({ "queue": works.iter().map(value).collect::<Vec<_>>() });
     context.out.report(value, |out| match works.is_empty() {
         true => "nothing is at work, and nothing waits\n".to_owned(),
@@ -58,10 +54,16 @@ pub(crate) async fn queue(context: &Context) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-async fn find(context: &Context) -> Result<Option<Worker>> {
-    let place = context.project().await?;
-    let interrupts = Interrupts::listen()?;
-    Worker::find(place, false, &interrupts).await
+/// Reads what is under way in a project, whichever program has it open: that needs no lock.
+fn read(state_dir: &Path) -> Result<Ledger> {
+    let journal = state_dir.join("journal");
+    let is_open = Journal::writer(&journal).is_some();
+    let mut ledger = Journal::read(journal)?.0.ledger;
+    // The journal of a program that has ended still has its work, which goes on when a person or the daemon says so.
+    for life in ledger.lives.values_mut().filter(|life| !is_open && !life.waits_for_person()) {
+        life.state = LifeState::Waiting { on: Wait::Resume };
+    }
+    Ok(ledger)
 }
 
 fn value(work: &Work) -> Value {

@@ -22,6 +22,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::Daemon;
 
+pub use report::{history, queue};
+
 /// Returns the answer to a call.
 fn answer<T>(result: Result<T>) -> std::result::Result<Response<T>, Status> {
     result.map(Response::new).map_err(|error| status(&error))

@@ -1,11 +1,13 @@
 //! What has happened in a project, what it cost, and what stands in line.
 
+use std::path::Path;
+
 use tonic::{Request, Response, Status};
 use watchfire_api::work_proto as proto;
 use watchfire_api::work_proto::report_service_server::ReportService;
 use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::orchestrator::{Costs, CostsBy, SandboxRecord, Spent};
-use watchfire_core::schedule::{Life, LifeId, Subject};
+use watchfire_core::schedule::{Ledger, Life, LifeId, Subject};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::convert::{number, wire};
@@ -56,29 +58,13 @@ impl Daemon {
 
     async fn history_of(&self, request: proto::ListHistoryRequest) -> Result<proto::ListHistoryResponse> {
         let project = self.project(&request.project_id).await?;
-        let most = match request.limit {
-            0 => PAGE,
-            limit => limit.min(LARGEST_PAGE),
-        };
-        let last = project.ledger().await?.last_life.0;
-        let mut at = if request.before == 0 { last } else { last.min(request.before.saturating_sub(1)) };
-        let mut works = Vec::new();
-        while at > 0 && works.len() < most as usize {
-            match project.life(LifeId(at)).await {
-                Ok(life) if life.has_ended() => works.push(work(&life)),
-                Ok(_) => {}
-                // Its record was removed with old logs.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-            at -= 1;
-        }
-        Ok(proto::ListHistoryResponse { works, next: if at == 0 { 0 } else { at + 1 } })
+        let (ledger, dir) = (project.ledger().await?, self.home().state_dir(project.id()));
+        blocking(move || history(&ledger, &dir, request.before, request.limit)).await
     }
 
     async fn queue_of(&self, project: &str) -> Result<proto::ListQueueResponse> {
         let ledger = self.project(project).await?.ledger().await?;
-        Ok(proto::ListQueueResponse { works: ledger.lives.values().map(work).collect() })
+        Ok(queue(&ledger))
     }
 
     async fn policy_of(&self, request: proto::GetPolicyRequest) -> Result<proto::GetPolicyResponse> {
@@ -97,6 +83,43 @@ impl Daemon {
             refused: record.refused.iter().map(ToString::to_string).collect(),
         })
     }
+}
+
+/// Returns the work that has ended, newest first: at most `limit` pieces (0: some), and with `before` only those with a lower id.
+///
+/// # Errors
+/// Those of the records in `state_dir`, the state folder of the project.
+pub fn history(
+    ledger: &Ledger,
+    state_dir: &Path,
+    before: u64,
+    limit: u32,
+) -> Result<proto::ListHistoryResponse> {
+    let most = match limit {
+        0 => PAGE,
+        limit => limit.min(LARGEST_PAGE),
+    };
+    let last = ledger.last_life.0;
+    let mut at = if before == 0 { last } else { last.min(before.saturating_sub(1)) };
+    let mut works = Vec::new();
+    while at > 0 && works.len() < most as usize {
+        let id = LifeId(at);
+        at -= 1;
+        match ledger.life(id).cloned().map_or_else(|| Life::record(state_dir, id), Ok) {
+            Ok(life) if life.has_ended() => works.push(work(&life)),
+            Ok(_) => {}
+            // Its record was removed with old logs.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(proto::ListHistoryResponse { works, next: if at == 0 { 0 } else { at + 1 } })
+}
+
+/// Returns the work that has not ended.
+#[must_use]
+pub fn queue(ledger: &Ledger) -> proto::ListQueueResponse {
+    proto::ListQueueResponse { works: ledger.lives.values().map(work).collect() }
 }
 
 fn cost(of: &str, costs: &Costs) -> proto::Cost {

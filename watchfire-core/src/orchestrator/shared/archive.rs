@@ -1,7 +1,7 @@
 //! Records of ended lives and runs on disk. The ledger keeps only the last ones.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -70,20 +70,33 @@ pub(crate) fn holds<T: Archived>(shared: &ProjectShared, id: T::Id) -> bool {
 /// # Errors
 /// `not_found`; `malformed`; those of the disk.
 pub(crate) async fn read<T: Archived>(shared: &ProjectShared, id: T::Id) -> Result<T> {
-    let path = path::<T>(shared, id);
-    blocking("reading a record", move || {
-        let text = std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("there is no such {}", T::NOUN)).with(T::NOUN, id)
-            }
-            _ => Error::io("reading a record", error).with_path(&path),
-        })?;
-        serde_json::from_slice(&text).map_err(|error| {
-            let what = format!("not a record of a {}", T::NOUN);
-            Error::new(ErrorKind::Malformed, what).with_path(&path).with_source(error)
-        })
+    let state_dir = shared.state_dir.clone();
+    blocking("reading a record", move || read_in(&state_dir, id)).await
+}
+
+fn read_in<T: Archived>(state_dir: &Path, id: T::Id) -> Result<T> {
+    let path = path_in::<T>(state_dir, id);
+    let text = std::fs::read(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("there is no such {}", T::NOUN)).with(T::NOUN, id)
+        }
+        _ => Error::io("reading a record", error).with_path(&path),
+    })?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let what = format!("not a record of a {}", T::NOUN);
+        Error::new(ErrorKind::Malformed, what).with_path(&path).with_source(error)
     })
-    .await
+}
+
+impl Life {
+    /// Reads the record of a life that has ended from the state folder of its project, which any other program may have
+    /// open. The ledger has the last ones.
+    ///
+    /// # Errors
+    /// `not_found`, also once old records were removed; `malformed`; those of the disk.
+    pub fn record(state_dir: &Path, id: LifeId) -> Result<Self> {
+        read_in(state_dir, id)
+    }
 }
 
 /// Removes the records of what ended before `oldest`, except for the newest ones.
@@ -107,5 +120,9 @@ fn remove_in(folder: PathBuf, oldest: SystemTime) -> Result<()> {
 }
 
 fn path<T: Archived>(shared: &ProjectShared, id: T::Id) -> PathBuf {
-    shared.state_dir.join(T::FOLDER).join(format!("{id}.json"))
+    path_in::<T>(&shared.state_dir, id)
+}
+
+fn path_in<T: Archived>(state_dir: &Path, id: T::Id) -> PathBuf {
+    state_dir.join(T::FOLDER).join(format!("{id}.json"))
 }

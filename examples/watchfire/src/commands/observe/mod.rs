@@ -8,6 +8,7 @@ mod sessions;
 mod wait;
 mod watch;
 
+use std::io::Write as _;
 use std::time::Duration;
 
 pub(crate) use ask::{AskArgs, run as ask};
@@ -33,7 +34,14 @@ pub(crate) async fn connect(context: &Context) -> Result<Client> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(Client::connect(&home_path()?, here).await?)
+    let client = Client::connect(&home_path()?, here).await?;
+    for silent in client.silent() {
+        let hint = silent.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let told = format!("warning: {}{hint}\n", text::line(&silent.message));
+        // If stderr cannot be written, there is no place left to report that.
+        let _ = std::io::stderr().write_all(told.as_bytes());
+    }
+    Ok(client)
 }
 
 /// Returns the duration that an option names.
