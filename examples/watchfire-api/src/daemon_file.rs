@@ -28,6 +28,9 @@ pub struct DaemonFile {
     pub started_at: Timestamp,
     /// Its release.
     pub program_version: String,
+    /// The options it was started with, as arguments, for the daemon that takes its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
     /// Token that every request on the port must carry, as `authorization: Bearer TOKEN`.
     pub token: String,
 }
@@ -45,6 +48,7 @@ impl DaemonFile {
             pid: std::process::id(),
             started_at,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            arguments: Vec::new(),
             token,
         }
     }

@@ -1,10 +1,10 @@
 //! Reads and changes the person's terminal, and puts it back as it was, even if the program ends in between.
 
-use std::io::{IsTerminal as _, Write as _, stdin, stdout};
+use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin, stdout};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use watchfire_core::terminal::Size;
 use watchfire_core::{Error, Result};
 
@@ -41,6 +41,23 @@ pub(crate) fn is_dumb() -> bool {
 /// Returns true if a person can type and read here.
 pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal()
+}
+
+/// Asks a question on stderr. Returns true if the person says yes.
+pub(crate) async fn ask(question: &str) -> Result<bool> {
+    let mut out = std::io::stderr();
+    // If stderr cannot be written, there is no place left to report that.
+    let _ = out.write_all(question.as_bytes()).and_then(|()| out.flush());
+    let (send, answer) = oneshot::channel();
+    // In a thread of its own, which nothing waits for: no signal ends a read from a terminal.
+    std::thread::spawn(move || {
+        let mut answer = String::new();
+        let read = stdin().lock().read_line(&mut answer);
+        send.send(read.map(|_| answer))
+    });
+    let answer = answer.await.unwrap_or_else(|_| Ok(String::new()));
+    let answer = answer.map_err(|error| Error::io("reading the answer", error))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Guard that puts the terminal back when dropped.

@@ -28,7 +28,7 @@ use crate::serving::{Serving, serve};
 /// `busy` if such agents are at work and the work is to be done in this program.
 pub(crate) async fn wanted_daemon(home: &Path, embedded: bool) -> Result<Option<Daemon>> {
     if !embedded && let Ok(daemon) = Daemon::connect(home).await {
-        return Ok(Some(daemon));
+        return daemon::of_this_release(home, daemon).await.map(Some);
     }
     match has_left_agents(home).await? {
         true if embedded => {

@@ -290,10 +290,11 @@ fn what_the_daemon_left_is_ended_by_nobody() {
     let refused = world.run(&root, ["run", "2", "--embedded", "--json"]).code(1).json_error();
     assert_eq!(refused["code"], "busy");
     world.run(&root, ["history"]).good();
+    with.started(&root);
     assert!(with.is_running(&root, 1), "it goes on");
 }
 
-/// When an agent is stopped, another task may start in its place. `daemon stop --agents` leaves none of them running.
+/// With the automation on, no other task starts in the place of an agent that is stopped. `daemon stop --agents` leaves none of them running.
 #[test]
 fn with_its_agents_the_daemon_leaves_nothing() {
     let with = WithDaemon::new();
@@ -312,6 +313,79 @@ fn with_its_agents_the_daemon_leaves_nothing() {
     assert_eq!(left, 0, "an agent goes on");
 }
 
+/// Where the daemon's variables are not those of the terminal, `doctor` says which, and shows no value.
+#[cfg(target_os = "linux")]
+#[test]
+fn doctor_tells_the_daemons_variables_from_ours() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let doctor = |variables: &[(&str, &str)]| {
+        world.start_with(&root, ["doctor", "--json"], variables).end().json()["daemon"].clone()
+    };
+    assert_eq!(doctor(&[])["running"], false);
+    let key = [("SHOP_API_KEY", "of-the-daemon")];
+    world.start_with(&root, ["daemon", "start"], &key).end().good();
+    assert_eq!(doctor(&key)["variables"], serde_json::json!({}));
+    let ours = [("SHOP_API_KEY", "of-the-terminal"), ("LANG", "de_DE.UTF-8"), ("UNRELATED", "x")];
+    let differs = serde_json::json!({ "LANG": "missing there", "SHOP_API_KEY": "another value" });
+    assert_eq!(doctor(&ours)["variables"], differs);
+    assert_eq!(doctor(&[])["variables"], serde_json::json!({ "SHOP_API_KEY": "only there" }));
+    let said = world.start_with(&root, ["doctor"], &ours).end();
+    assert!(said.stdout.contains("SHOP_API_KEY (another value)"), "{}", said.stdout);
+    assert!(!said.stdout.contains("of-the-"), "{}", said.stdout);
+}
+
+/// A daemon of another release is restarted on request, with its options, and its agents do not notice.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_of_another_release_is_restarted_on_request() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let file = world.path("watchfire-home/daemon.yaml");
+    let ages = || {
+        let text = fs::read_to_string(&file).unwrap();
+        let ours = concat!("program_version: ", env!("CARGO_PKG_VERSION"));
+        assert!(text.contains(ours), "{text}");
+        fs::write(&file, text.replace(ours, "program_version: 0.0.9")).unwrap();
+    };
+    let origin = ["daemon", "start", "--origin", "http://localhost:8080", "--json"];
+    let first = world.run(&root, origin).good().json()["pid"].clone();
+    world.task(&root, "Long", "hang");
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    let session = || {
+        let status = world.run(&root, ["agent", "status", "--json"]).good().json();
+        (status["agents"][0]["session"].clone(), status["agents"][0]["running"].clone())
+    };
+    let before = session();
+
+    ages();
+    for args in [&["agent", "status"][..], &["run", "1"], &["agent", "start", "1"]] {
+        let refused = world.run(&root, [args, &["--json"]].concat()).json_error();
+        assert_eq!(refused["code"], "not_supported", "{args:?}");
+        assert!(refused["hint"].as_str().unwrap().starts_with("watchfire daemon restart"), "{refused}");
+    }
+    let asked = OnTerminal::start(world, &root, &["agent", "status"], &[]);
+    asked.wait_for("restart it now? [y/N]");
+    (&asked.keys).write_all(b"n\r").unwrap();
+    let (said, code) = asked.end();
+    assert!(code == Some(0) && said.contains("#0001 Long"), "{said}");
+    assert_eq!(world.run(&root, ["daemon", "status", "--json"]).good().json()["pid"], first);
+    let asked = OnTerminal::start(world, &root, &["agent", "status"], &[]);
+    asked.wait_for("restart it now? [y/N]");
+    (&asked.keys).write_all(b"y\r").unwrap();
+    let (said, code) = asked.end();
+    assert!(code == Some(0) && said.contains("#0001 Long"), "{said}");
+    let second = world.run(&root, ["daemon", "status", "--json"]).good().json()["pid"].clone();
+    assert_ne!(second, first);
+    until("it has the agent", || session() == before);
+
+    let third = world.run(&root, ["daemon", "restart", "--json"]).good().json()["pid"].clone();
+    assert_ne!(third, second);
+    assert!(fs::read_to_string(&file).unwrap().contains("http://localhost:8080"), "its options stay");
+    until("it has the agent again", || session() == before);
+}
+
 /// A daemon that does not answer is said to, and one whose project was moved away still ends.
 #[test]
 fn trouble_with_the_daemon_is_said() {
@@ -322,7 +396,8 @@ fn trouble_with_the_daemon_is_said() {
     kill_process(pid, Signal::STOP).unwrap();
     let silent = world.run(&root, ["daemon", "status", "--json"]).code(1).json_error();
     kill_process(pid, Signal::CONT).unwrap();
-    assert_eq!(silent["code"], "timeout");
+    let named = pid.as_raw_nonzero().to_string();
+    assert_eq!((&silent["code"], &silent["details"]["pid"]), (&"timeout".into(), &named.into()));
     world.task(&root, "One", "hang");
     world.run(&root, ["agent", "start", "1"]).good();
     until("it runs", || with.is_running(&root, 1));

@@ -50,6 +50,17 @@ pub struct Options {
     pub end_agents: bool,
 }
 
+impl Options {
+    /// Returns the options that are not the default, as arguments of the program.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let port = (self.port > 0).then(|| ["--port".to_owned(), self.port.to_string()]);
+        let origins = self.origins.iter().flat_map(|origin| ["--origin".to_owned(), origin.clone()]);
+        let end_agents = self.end_agents.then(|| "--end-agents".to_owned());
+        port.into_iter().flatten().chain(origins).chain(end_agents).collect()
+    }
+}
+
 /// Runs the daemon of the home at `home`, until a signal or a call ends it. Calls `ready` once clients can connect.
 ///
 /// # Errors
@@ -80,7 +91,8 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
         .map_err(|error| Error::io("listening on the socket", error).with_path(home))?;
     // Before the first connection: a signal from here on ends it in order.
     let mut signals = Signals::listen()?;
-    let file = DaemonFile::new(address, daemon.started().clone());
+    let mut file = DaemonFile::new(address, daemon.started().clone());
+    file.arguments = options.arguments();
     let serving =
         tokio::spawn(serve(daemon.clone(), port, socket, file.token.clone(), options.origins.clone()));
     file.write(home)?;

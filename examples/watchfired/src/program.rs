@@ -30,6 +30,15 @@ pub struct DaemonArgs {
     pub detached: bool,
 }
 
+impl DaemonArgs {
+    /// Returns them as options of the daemon.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let Self { port, origins, end_agents, .. } = self.clone();
+        Options { port, origins, end_agents }
+    }
+}
+
 /// Runs the daemon of the person's home until a signal or a call ends it. Prints one line once it is ready.
 ///
 /// # Errors
@@ -46,8 +55,7 @@ pub async fn program(args: DaemonArgs) -> Result<()> {
     } else {
         let _ = log.with_writer(std::io::stderr).try_init();
     }
-    let options = Options { port: args.port, origins: args.origins, end_agents: args.end_agents };
-    let ended = life::run(&home, options, |file| {
+    let ended = life::run(&home, args.options(), |file| {
         // Whoever waits for it may have gone.
         let _ = writeln!(std::io::stdout(), "ready on {}:{}, pid {}", file.host, file.port, file.pid);
     })

@@ -101,7 +101,7 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
 }
 
 async fn daemon_of(home: &Path) -> Result<watchfire_client::Daemon> {
-    Ok(watchfire_client::Daemon::connect(home).await?)
+    daemon::running(home).await
 }
 
 async fn start(home: &Path, project: &str, request: StartAgentRequest, of: OfAgent) -> Result<AgentStatus> {

@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
         Failure::Remote { error, .. } => Failure::Attach { error, code: NOT_ATTACHED },
         failure => failure,
     };
-    let daemon = Daemon::connect(&home).await.map_err(|error| refused(error.into()))?;
+    let daemon = super::daemon::running(&home).await.map_err(refused)?;
     let agent = find(&daemon, &id, args.which.as_deref()).await.map_err(refused)?;
     let is_chat = agent.mode == "chat";
     let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };

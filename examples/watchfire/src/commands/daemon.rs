@@ -14,7 +14,7 @@ use watchfired::DaemonArgs;
 use super::install::{self, InstallArgs};
 use crate::context::{Context, home_path};
 use crate::failure::{Exit, Failure, Result};
-use crate::text;
+use crate::{terminal, text};
 
 /// Time that a daemon has to end.
 const END: Duration = Duration::from_secs(30);
@@ -27,6 +27,8 @@ pub(crate) enum DaemonCommand {
     Status,
     /// End the daemon; agents go on by themselves, for the next one
     Stop(StopArgs),
+    /// End the daemon and start it anew, with its options; agents go on meanwhile
+    Restart,
     /// Start the daemon with your session from now on
     Install(InstallArgs),
 }
@@ -58,25 +60,83 @@ pub(crate) async fn run(context: &Context, command: DaemonCommand) -> Result<Exi
         DaemonCommand::Status => status(context, &home).await,
         DaemonCommand::Install(args) => install::run(context, &home, &args),
         DaemonCommand::Stop(args) => stop(context, &home, &args).await,
+        DaemonCommand::Restart => {
+            let daemon = restart(&home).await?;
+            tell(context, &status_of(&daemon).await?, "the daemon has started");
+            Ok(Exit::Good)
+        }
     }
 }
 
 /// Connects to the daemon, and starts it if it does not run.
 pub(crate) async fn connect(home: &Path) -> Result<Daemon> {
-    Ok(Daemon::find_or_start(home, &command(&DaemonArgs::default())?).await?)
+    let daemon = Daemon::find_or_start(home, &command(Vec::new())?).await?;
+    of_this_release(home, daemon).await
 }
 
-/// Returns the command that starts a daemon: this program, which has it in it.
-pub(crate) fn command(args: &DaemonArgs) -> Result<CommandSpec> {
+/// Connects to the daemon that runs.
+pub(crate) async fn running(home: &Path) -> Result<Daemon> {
+    of_this_release(home, Daemon::connect(home).await?).await
+}
+
+/// Returns the daemon if it is of this release, and otherwise asks the person whether to restart it. Who says no goes on with it: most
+/// calls are the same.
+pub(crate) async fn of_this_release(home: &Path, daemon: Daemon) -> Result<Daemon> {
+    let ours = env!("CARGO_PKG_VERSION");
+    let theirs = match DaemonFile::read(home) {
+        Ok(Some(file)) if file.program_version != ours => file.program_version,
+        // One that cannot be read belongs to a daemon that is starting or ending.
+        _ => return Ok(daemon),
+    };
+    if !terminal::is_interactive() {
+        let error = Error::new(ErrorKind::NotSupported, "the daemon is of another release");
+        let error = error.with("release", ours).with("daemon", theirs);
+        return Err(error.with("hint", "watchfire daemon restart; agents go on meanwhile").into());
+    }
+    let question = format!(
+        "the daemon is of release {}, and this program of {ours}; agents go on while it is restarted\nrestart it now? [y/N] ",
+        text::line(&theirs)
+    );
+    match terminal::ask(&question).await? {
+        true => restart(home).await,
+        false => Ok(daemon),
+    }
+}
+
+/// Ends the daemon if one runs, and starts one with its options. Agents go on meanwhile.
+async fn restart(home: &Path) -> Result<Daemon> {
+    let mut arguments = Vec::new();
+    match Daemon::connect(home).await {
+        Ok(daemon) => {
+            arguments = DaemonFile::read(home)?.map(|file| file.arguments).unwrap_or_default();
+            end(home, &daemon).await?;
+        }
+        Err(error) if error.code == "app_not_running" => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Daemon::find_or_start(home, &command(arguments)?).await?)
+}
+
+/// Ends a daemon, and waits for its end.
+async fn end(home: &Path, daemon: &Daemon) -> Result<()> {
+    daemon.service().shutdown(()).await.map_err(ApiError::from)?;
+    // It has ended when its lock is free.
+    let lock = home.join("daemon.lock");
+    let waited =
+        tokio::task::spawn_blocking(move || watchfire_core::files::FileLock::acquire(&lock, END)).await;
+    let failed = |error| Error::new(ErrorKind::Internal, "waiting for the daemon").with_source(error);
+    waited.map_err(failed)??;
+    Ok(())
+}
+
+/// Returns the command that starts a daemon with these arguments: this program, which has it in it.
+pub(crate) fn command(arguments: Vec<String>) -> Result<CommandSpec> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
-    let mut command = CommandSpec::new(program)
-        .with_args(["daemon", "start", "--foreground", "--detached", "--port", &args.port.to_string()])
-        .with_args(args.origins.iter().flat_map(|origin| ["--origin", origin]))
+    let command = CommandSpec::new(program)
+        .with_args(["daemon", "start", "--foreground", "--detached"])
+        .with_args(arguments)
         // It keeps no folder from being removed.
         .with_cwd("/");
-    if args.end_agents {
-        command = command.with_args(["--end-agents"]);
-    }
     Ok(command.with_envs(std::env::vars_os()))
 }
 
@@ -86,7 +146,7 @@ async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit
         tell(context, &status, "the daemon runs already");
         return Ok(Exit::Good);
     }
-    let daemon = Daemon::find_or_start(home, &command(args)?).await?;
+    let daemon = Daemon::find_or_start(home, &command(args.options().arguments())?).await?;
     tell(context, &status_of(&daemon).await?, "the daemon has started");
     Ok(Exit::Good)
 }
@@ -117,13 +177,7 @@ async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
             daemon.agents().stop_agent(project).await.map_err(ApiError::from)?;
         }
     }
-    daemon.service().shutdown(()).await.map_err(ApiError::from)?;
-    // It has ended when its lock is free.
-    let lock = home.join("daemon.lock");
-    let waited =
-        tokio::task::spawn_blocking(move || watchfire_core::files::FileLock::acquire(&lock, END)).await;
-    let failed = |error| Error::new(ErrorKind::Internal, "waiting for the daemon").with_source(error);
-    waited.map_err(failed)??;
+    end(home, &daemon).await?;
     let left = status.active_agents.iter().filter(|agent| agent.is_running && !args.agents).count();
     context.out.report(json!({ "stopped": true, "agents_left": left }), |_| match left {
         0 => "the daemon has ended\n".to_owned(),

@@ -1,6 +1,7 @@
 //! `watchfire doctor`: reports what this machine has, section by section.
 
 mod agents;
+mod daemon;
 mod disk;
 mod files;
 mod sandboxes;
@@ -106,6 +107,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         agents::look(&settings),
         trying.map_err(lost)?,
         disk.map_err(lost)?,
+        daemon::look(home.path(), &settings, &sandboxes).await,
         files,
         work,
         settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes),

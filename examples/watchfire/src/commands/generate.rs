@@ -1,7 +1,5 @@
 //! `watchfire generate`: lets an agent propose a definition or tasks, and asks the person.
 
-use std::io::{self, BufRead as _};
-
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use watchfire_client::work_proto::ProposeRequest;
@@ -90,7 +88,7 @@ async fn propose(
     }
     if !args.yes {
         let accepted = tokio::select! {
-            accepted = ask() => accepted?,
+            accepted = terminal::ask("accept it? [y/N] ") => accepted?,
             () = interrupts.first() => return Ok(Exit::Interrupted),
         };
         if !accepted {
@@ -128,18 +126,4 @@ fn show(context: &Context, proposal: &Proposal) {
             context.out.line(text::lines(&task.acceptance_criteria));
         }
     }
-}
-
-async fn ask() -> Result<bool> {
-    eprint!("accept it? [y/N] ");
-    let (send, answer) = tokio::sync::oneshot::channel();
-    // In a thread of its own, which nothing waits for: no signal ends a read from a terminal.
-    std::thread::spawn(move || {
-        let mut answer = String::new();
-        let read = io::stdin().lock().read_line(&mut answer);
-        send.send(read.map(|_| answer))
-    });
-    let answer = answer.await.unwrap_or_else(|_| Ok(String::new()));
-    let answer = answer.map_err(|error| watchfire_core::Error::io("reading the answer", error))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

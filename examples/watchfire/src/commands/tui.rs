@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
     // The daemon opens the store itself.
     drop(project);
     let home = home_path()?;
-    let command = Arc::new(daemon::command(&watchfired::DaemonArgs::default())?);
+    let command = Arc::new(daemon::command(Vec::new())?);
     let connect = move || {
         let (home, command) = (home.clone(), Arc::clone(&command));
         let connecting = async move { watchfire_client::Daemon::find_or_start(&home, &command).await };
