@@ -131,7 +131,9 @@ pub(crate) async fn no_answer(socket: &Path) -> ApiError {
     match pid {
         Some(pid) => {
             error.details.insert("pid".to_owned(), pid.to_string());
-            error.with_hint(format!("if it is suspended, `fg` in its terminal or `kill -CONT {pid}` lets it go on"))
+            error.with_hint(format!(
+                "if it is suspended, `fg` in its terminal or `kill -CONT {pid}` lets it go on"
+            ))
         }
         None => error.with_hint("is it suspended? `fg` in its terminal lets it go on"),
     }
@@ -330,7 +332,8 @@ impl Client {
             let request = proto::ListSessionsRequest { ended, ..proto::ListSessionsRequest::default() };
             let mut server = server.clone();
             let asked = tokio::time::timeout(ANSWER, server.list_sessions(request)).await;
-            let silent = || tonic::Status::deadline_exceeded("a program with agents does not answer any more");
+            let silent =
+                || tonic::Status::deadline_exceeded("a program with agents does not answer any more");
             match asked.unwrap_or_else(|_| Err(silent())) {
                 Ok(list) => listed.extend(list.into_inner().sessions.into_iter().map(|it| (at, it))),
                 // It ended since it took the connection.

@@ -89,7 +89,10 @@ fn a_suspended_program_keeps_nobody_waiting() {
     let (shop, run) = talking(&world);
     run.signal("STOP");
     let silent = world.run(&shop, ["sessions", "--json"]).code(1).json_error();
-    assert_eq!((&silent["code"], &silent["details"]["pid"]), (&"timeout".into(), &run.pid().to_string().into()));
+    assert_eq!(
+        (&silent["code"], &silent["details"]["pid"]),
+        (&"timeout".into(), &run.pid().to_string().into())
+    );
     assert!(silent["details"]["socket"].as_str().unwrap().ends_with(".sock"), "{silent}");
     assert!(silent["hint"].as_str().unwrap().contains(&format!("kill -CONT {}", run.pid())), "{silent}");
 

@@ -264,7 +264,10 @@ async fn an_archived_project_rests_until_it_is_active() {
     assert_eq!(daemon.service().get_status(()).await.unwrap().into_inner().projects, 0);
 
     set("status: \"archived\"", "status: \"active\"");
-    until("it is open", || async { daemon.service().get_status(()).await.unwrap().into_inner().projects == 1 }).await;
+    until("it is open", || async {
+        daemon.service().get_status(()).await.unwrap().into_inner().projects == 1
+    })
+    .await;
     until_task(&daemon, &project, 1, "merged").await;
     until_task(&daemon, &project, 2, "merged").await;
 }

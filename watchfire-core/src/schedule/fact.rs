@@ -316,7 +316,9 @@ impl fmt::Display for Change {
             Self::Backend { backend, block: None } => write!(f, "{backend}: no longer blocked"),
             Self::Command { id, .. } => write!(f, "request {}: decided", id.as_str()),
             Self::Notice(notice) => f.write_str(&notice.message),
-            Self::Halted { halted: true } => f.write_str("nothing starts by itself until a person starts something"),
+            Self::Halted { halted: true } => {
+                f.write_str("nothing starts by itself until a person starts something")
+            }
             Self::Halted { halted: false } => f.write_str("ready tasks start by themselves again"),
             Self::CommandsForgotten { before } => write!(f, "requests before {before}: forgotten"),
         }

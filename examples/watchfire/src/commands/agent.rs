@@ -94,7 +94,8 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
     context.out.report(json!({ "agents": agents, "halted": status.halted }), |out: Out| {
         let lines: String = status.all.iter().map(|agent| line(agent, out.style)).collect();
         let lines = if lines.is_empty() { out.style.dim("no agents at work\n") } else { lines };
-        let halted = "stopped: ready tasks start once you start something, or with `watchfire agent resume`\n";
+        let halted =
+            "stopped: ready tasks start once you start something, or with `watchfire agent resume`\n";
         lines + if status.halted { halted } else { "" }
     });
     Ok(Exit::Good)

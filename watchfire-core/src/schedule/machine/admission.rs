@@ -226,8 +226,7 @@ impl Schedule {
     pub(in crate::schedule) fn is_wanted(&self, task: TaskNumber, open: &[&Run]) -> bool {
         self.cards.get(&task).is_some_and(|card| card.status == TaskStatus::Ready)
             && !self.reserved.contains(&task)
-            && (open.iter().any(|run| run.wants(task))
-                || self.is_automatic() && !self.parked.contains(&task))
+            && (open.iter().any(|run| run.wants(task)) || self.is_automatic() && !self.parked.contains(&task))
     }
 
     /// Returns true if ready tasks start without a request.

@@ -143,7 +143,8 @@ impl Engine {
         let tasks = self.watchfire()?.make_child("tasks", 0o755)?;
         self.scan()?;
         // Under the lock: of two requests at once, the second finds the task of the first.
-        let known = plan::created(new, lock(&self.cache).tasks.values().filter_map(|slot| slot.good.as_ref()));
+        let known =
+            plan::created(new, lock(&self.cache).tasks.values().filter_map(|slot| slot.good.as_ref()));
         if let Some(known) = known {
             return Ok(known);
         }

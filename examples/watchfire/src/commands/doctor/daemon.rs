@@ -15,7 +15,16 @@ use super::{Line, Section, State};
 
 /// Patterns of variables that differ between any two terminals and change nothing for an agent.
 const ITS_OWN: [&str; 10] = [
-    "TERM", "TERMINFO*", "COLORTERM", "COLUMNS", "LINES", "WATCHFIRE_*", "SSH_*", "GPG_*", "DBUS_*", "CLAUDE_CODE_*",
+    "TERM",
+    "TERMINFO*",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "WATCHFIRE_*",
+    "SSH_*",
+    "GPG_*",
+    "DBUS_*",
+    "CLAUDE_CODE_*",
 ];
 
 pub(super) async fn look(home: &Path, settings: &Settings, sandboxes: &SandboxSet) -> Section {
@@ -30,7 +39,8 @@ pub(super) async fn look(home: &Path, settings: &Settings, sandboxes: &SandboxSe
     // It answers, so the file is its own.
     let Ok(Some(file)) = DaemonFile::read(home) else { return Section::empty(heading) };
     let ours = env!("CARGO_PKG_VERSION");
-    let mut line = Line::new(State::Good, heading, format!("release {}, pid {}", file.program_version, file.pid));
+    let mut line =
+        Line::new(State::Good, heading, format!("release {}, pid {}", file.program_version, file.pid));
     if file.program_version != ours {
         line.state = State::Plain;
         line.more.push(format!("this program is of release {ours}: watchfire daemon restart"));
@@ -44,15 +54,18 @@ pub(super) async fn look(home: &Path, settings: &Settings, sandboxes: &SandboxSe
         }
         Some(differs) => {
             let names: Vec<_> = differs.iter().map(|(name, how)| format!("{name} ({how})")).collect();
-            let mut line = Line::new(State::Plain, "variables", "the daemon's are not those of this terminal");
+            let mut line =
+                Line::new(State::Plain, "variables", "the daemon's are not those of this terminal");
             line.more.push(names.join(", "));
             line.more.push(
-                "agents that it starts by itself get its own; watchfire daemon restart gives it these".to_owned(),
+                "agents that it starts by itself get its own; watchfire daemon restart gives it these"
+                    .to_owned(),
             );
             line
         }
     });
-    let json = json!({ "running": true, "pid": file.pid, "version": file.program_version, "variables": differs });
+    let json =
+        json!({ "running": true, "pid": file.pid, "version": file.program_version, "variables": differs });
     Section { heading, lines, json }
 }
 
@@ -77,7 +90,8 @@ fn differences(
     wanted.allow = [&policy.allow[..], &policy.usual, &policy.deny].concat();
     wanted.allow.extend(settings.agents.values().flat_map(|agent| agent.pass_env.iter().cloned()));
     wanted.allow.retain(|pattern| !ITS_OWN.contains(&pattern.as_str()));
-    let its_own = EnvironmentPolicy { allow: ITS_OWN.map(str::to_owned).to_vec(), ..EnvironmentPolicy::default() };
+    let its_own =
+        EnvironmentPolicy { allow: ITS_OWN.map(str::to_owned).to_vec(), ..EnvironmentPolicy::default() };
     let names: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
     let names = names.into_iter().filter(|name| wanted.passes(name) && !its_own.passes(name));
     let differs = names.filter_map(|name| {
