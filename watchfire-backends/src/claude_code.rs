@@ -316,6 +316,9 @@ fn screen_issue(said: &str) -> Option<IssueKind> {
         ("Usage limit reached", IssueKind::UsageLimit),
         ("Request rejected (429)", IssueKind::RateLimited),
         ("API Error: 5", IssueKind::Overloaded),
+        ("There's an issue with the selected model", IssueKind::ModelUnknown),
+        ("Prompt is too long", IssueKind::ContextFull),
+        ("Connection", IssueKind::Unreachable),
     ];
     TABLE
         .iter()
@@ -339,14 +342,11 @@ fn from_line(line: &Value) -> Vec<Fact> {
             id.into_iter().chain([Fact::Status(Status::Processing)]).collect()
         }
         (Some("system"), Some("api_retry")) if json::number(line, "attempt") >= 3 => {
-            let said = format!(
-                "HTTP {}, attempt {} of {}",
-                json::number(line, "error_status"),
-                json::number(line, "attempt"),
-                json::number(line, "max_retries")
-            );
-            let kind = json::text(line, "error").and_then(error_kind);
-            kind.map(|kind| Fact::Issue(Issue::new(kind, said))).into_iter().collect()
+            let kind = match json::number(line, "error_status") {
+                0 => Some(IssueKind::Unreachable),
+                _ => json::text(line, "error").and_then(error_kind),
+            };
+            kind.map(|kind| Fact::Issue(Issue::new(kind, retry(line)))).into_iter().collect()
         }
         (Some("system"), Some("turn_duration")) => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
         (Some("assistant"), _) => match api_error(line) {
@@ -375,6 +375,16 @@ fn from_line(line: &Value) -> Vec<Fact> {
     }
 }
 
+/// Returns a request that is tried again, in words.
+fn retry(line: &Value) -> String {
+    let why = match json::number(line, "error_status") {
+        0 => "no answer".to_owned(),
+        status => format!("HTTP {status}"),
+    };
+    let number = |key| json::number(line, key);
+    format!("{why}, retry {} of {}", number("attempt"), number("max_retries"))
+}
+
 fn is_synthetic(line: &Value) -> bool {
     json::text(line, "message.model") == Some("<synthetic>")
 }
@@ -390,12 +400,15 @@ fn api_error(line: &Value) -> Option<Issue> {
         _ => None,
     })?;
     let limit = json::text(line, "apiError") == Some("usage_limit_reached");
-    let kind = if limit || is_limit(&said) {
-        IssueKind::UsageLimit
-    } else {
-        json::text(line, "error")
+    let words = issues::by_words(&said);
+    let kind = match words {
+        _ if limit || is_limit(&said) => IssueKind::UsageLimit,
+        // Its class is that of an error of the server.
+        Some(IssueKind::Unreachable) => IssueKind::Unreachable,
+        _ => json::text(line, "error")
             .and_then(error_kind)
-            .or_else(|| issues::by_status(json::number(line, "apiErrorStatus")))?
+            .or_else(|| issues::by_status(json::number(line, "apiErrorStatus")))
+            .or(words)?,
     };
     let reset = json::at(line, "apiErrorParams.rate_limit_info.resetsAt").and_then(Value::as_i64);
     let issue = Issue::new(kind, said);
@@ -415,6 +428,7 @@ fn error_kind(name: &str) -> Option<IssueKind> {
     Some(match name {
         "authentication_failed" | "oauth_org_not_allowed" | "permission_error" => IssueKind::AuthRequired,
         "billing_error" => IssueKind::OutOfCredit,
+        "model_not_found" => IssueKind::ModelUnknown,
         "overloaded" | "overloaded_error" | "server_error" => IssueKind::Overloaded,
         "rate_limit" => IssueKind::RateLimited,
         _ => return None,
@@ -447,7 +461,7 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
         "Stop" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
         "StopFailure" => {
             let said = json::text(payload, "last_assistant_message").unwrap_or("the request failed");
-            let kind = json::text(payload, "error").and_then(error_kind);
+            let kind = json::text(payload, "error").and_then(error_kind).or_else(|| issues::by_words(said));
             let issue = kind.map(|kind| Fact::Issue(Issue::new(kind, said)));
             issue.into_iter().chain([Fact::TurnCompleted, Fact::Status(Status::Error)]).collect()
         }
@@ -458,6 +472,9 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
 /// Returns the message in a line. Lines with the same id are parts of one message, and each has the usage of the
 /// whole.
 fn message(line: &Value) -> Option<Message> {
+    if json::text(line, "subtype") == Some("api_retry") {
+        return Some(Message::new(Role::Assistant, vec![Part::Error { text: retry(line) }]));
+    }
     let role = match json::text(line, "type")? {
         "assistant" => Role::Assistant,
         "user" => Role::User,

@@ -161,8 +161,8 @@ impl Agent for Codex {
             }
             Some("item.completed") => line.get("item").and_then(stream_item),
             Some("turn.completed") => usage(line, "usage", None),
-            Some("turn.failed") => json::text(line, "error.message")
-                .map(|said| Message::new(Role::Assistant, vec![Part::Error { text: said.to_owned() }])),
+            Some("turn.failed") => json::text(line, "error.message").map(error),
+            Some("error") => json::text(line, "message").filter(|said| said.starts_with(RETRY)).map(error),
             _ => None,
         };
         message.into_iter().collect()
@@ -255,9 +255,9 @@ fn from_screen(text: &str) -> Vec<Fact> {
     // Without an input line the screen shows something else, and the status is not known.
     let Some(input) = lines.iter().rposition(|line| line.starts_with('›')) else { return Vec::new() };
     let above = lines.get(..input).unwrap_or_default();
-    let working = |line: &&&str| line.starts_with(['•', '◦']) && line.contains(BUSY);
-    if above.iter().rev().take(4).any(|line| working(&line)) {
-        return vec![Fact::Status(Status::Processing)];
+    let mut last = above.iter().rev().take(4).filter_map(|line| line.strip_prefix(['•', '◦']));
+    if let Some(said) = last.find(|said| said.contains(BUSY)) {
+        return [Fact::Status(Status::Processing)].into_iter().chain(retry_issue(said.trim_start())).collect();
     }
     // Codex writes an error right above the input, at the left edge. The agent's words and its output are
     // indented or begin with a dot.
@@ -271,6 +271,28 @@ fn from_screen(text: &str) -> Vec<Fact> {
         }
     }
     facts
+}
+
+/// Beginning of the message about a request that is tried again, and of the row about it on the screen.
+const RETRY: &str = "Reconnecting...";
+/// Attempt from which a retry is worth a person's attention.
+const MANY: u32 = 3;
+
+/// Returns the issue of a request that was tried again and again, or that waits for the network.
+fn retry_issue(said: &str) -> Option<Fact> {
+    let rest = said.strip_prefix(RETRY)?.trim_start();
+    let attempt = rest.split_once('/').and_then(|(attempt, _)| attempt.parse::<u32>().ok());
+    if attempt.is_none_or(|attempt| attempt < MANY) && !rest.starts_with("waiting for network") {
+        return None;
+    }
+    let kind = issues::by_words(rest).unwrap_or(IssueKind::Unreachable);
+    // On the screen the time since the start of the turn follows.
+    let said = said.split_once(BUSY).and_then(|(said, _)| said.rsplit_once('(')).map_or(said, |(said, _)| said);
+    Some(Fact::Issue(Issue::new(kind, said.trim_end())))
+}
+
+fn error(said: &str) -> Message {
+    Message::new(Role::Assistant, vec![Part::Error { text: said.to_owned() }])
 }
 
 fn from_rollout(line: &Value) -> Vec<Fact> {
@@ -318,6 +340,7 @@ fn from_stream(line: &Value) -> Vec<Fact> {
             issues::answered(Status::Processing)
         }
         Some("turn.completed") => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
+        Some("error") => json::text(line, "message").and_then(retry_issue).into_iter().collect(),
         Some("turn.failed") => {
             let said = json::text(line, "error.message").unwrap_or_default();
             issues::failed_turn(issues::by_words(said), said)

@@ -274,6 +274,9 @@ fn message(line: &Value) -> Option<Message> {
             (Role::Tool, vec![Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed }])
         }
         "session.error" => (Role::Assistant, vec![Part::Error { text: text("message") }]),
+        "session.info" if text("infoType") == "model_retry" => {
+            (Role::Assistant, vec![Part::Error { text: text("message") }])
+        }
         "session.usage_record" => (Role::Assistant, Vec::new()),
         _ => return None,
     };

@@ -285,9 +285,9 @@ fn from_screen(text: &str) -> Vec<Fact> {
     };
     let rest = block.iter().skip(1).take_while(|line| line.starts_with("  "));
     let said = [first.trim()].into_iter().chain(rest.map(|line| line.trim())).collect::<Vec<_>>().join(" ");
-    let said = said.trim_end_matches(']').to_owned();
+    let kind = issues::by_words(&said);
     // No status: the title reports it.
-    issues::by_words(&said).map(|kind| Fact::Issue(Issue::new(kind, said))).into_iter().collect()
+    kind.map(|kind| Fact::Issue(Issue::new(kind, words(&format!("[API Error: {said}"))))).into_iter().collect()
 }
 
 /// Reads a line of the chat. The chat does not record the end of a turn, so it gives no status either.
@@ -315,7 +315,7 @@ fn from_stream(line: &Value) -> Vec<Fact> {
         }
         Some("result") => {
             let said = json::text(line, "error.message").unwrap_or_default();
-            issues::failed_turn(issues::by_words(said), said)
+            issues::failed_turn(issues::by_words(said), &words(said))
         }
         _ => Vec::new(),
     }
@@ -387,6 +387,8 @@ fn words(said: &str) -> String {
     let record = json::object(inner.trim_end_matches(']'));
     match record.as_ref().and_then(|record| json::text(record, "error.message")) {
         Some(message) => message.to_owned(),
+        // Its whole text when a connection breaks off.
+        None if inner.starts_with("terminated") => "the connection was terminated".to_owned(),
         None => inner.replacen(']', "", 1),
     }
 }

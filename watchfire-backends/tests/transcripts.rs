@@ -57,6 +57,22 @@ const CASES: &[Case] = &[
     ("cline/session.json", &[], None, false, 4, (500, 100)),
     ("continue/session.json", &[], None, false, 4, (500, 100)),
     ("continue/stream-e401", &["auth_required"], Some(Status::Error), true, 0, (0, 0)),
+    // A model that is not known, a prompt that is too long, and a connection that breaks off.
+    ("claude/stream-model", &["model_unknown"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/stream-context", &["context_full"], Some(Status::Error), true, 0, (0, 0)),
+    ("claude/stream-cut", &["unreachable"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream-model", &["model_unknown"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream-context", &["context_full"], Some(Status::Error), true, 0, (0, 0)),
+    ("codex/stream-cut", &["unreachable"], Some(Status::Error), true, 0, (0, 0)),
+    ("gemini/stream-model", &["model_unknown"], Some(Status::Error), true, 0, (0, 0)),
+    ("gemini/stream-context", &["context_full"], Some(Status::Error), true, 0, (0, 0)),
+    ("gemini/stream-cut", &["unreachable"], Some(Status::Error), true, 0, (0, 0)),
+    ("copilot/stream-model", &["model_unknown"], Some(Status::Error), true, 0, (0, 0)),
+    ("copilot/stream-context", &["context_full"], Some(Status::Error), true, 0, (0, 0)),
+    ("copilot/stream-cut", &["unreachable"], Some(Status::Error), true, 0, (0, 0)),
+    ("opencode/stream-model", &["model_unknown"], Some(Status::Error), true, 0, (0, 0)),
+    ("opencode/stream-context", &["context_full"], Some(Status::Error), true, 0, (0, 0)),
+    ("opencode/stream-cut", &["unreachable"], Some(Status::Error), true, 0, (0, 0)),
     // Made from its documentation.
     ("cursor-agent/stream", &[], Some(Status::Idle), true, 1, (0, 0)),
 ];

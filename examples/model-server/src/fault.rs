@@ -23,6 +23,12 @@ pub enum Fault {
     ServerError,
     /// 529 or 503: overloaded.
     Overloaded,
+    /// 404: there is no such model.
+    UnknownModel,
+    /// 400: the conversation is longer than the model's context.
+    ContextFull,
+    /// 400: the agent's version is too old for the model.
+    Outdated,
 }
 
 /// Time at which a used-up limit resets, in seconds since 1970: 2030-01-01T00:00:00Z.
@@ -69,6 +75,15 @@ impl Fault {
             ),
             Self::ServerError => (500, "api_error", "Internal server error"),
             Self::Overloaded => (529, "overloaded_error", "Overloaded"),
+            Self::UnknownModel => (404, "not_found_error", "model: fake-model"),
+            Self::ContextFull => {
+                (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum")
+            }
+            Self::Outdated => (
+                400,
+                "invalid_request_error",
+                "Claude Code 0.0.1 does not support this model; version 99.0.0 or newer is required",
+            ),
         };
         let mut headers = Vec::new();
         match self {
@@ -121,6 +136,18 @@ impl Fault {
                 503,
                 json!({ "message": "The engine is currently overloaded, please try again later.", "type": "server_error", "code": "server_is_overloaded" }),
             ),
+            Self::UnknownModel => (
+                404,
+                json!({ "message": "The model `fake-model` does not exist or you do not have access to it.", "type": "invalid_request_error", "code": "model_not_found" }),
+            ),
+            Self::ContextFull => (
+                400,
+                json!({ "message": "Your input exceeds the context window of this model. Please adjust your input and try again.", "type": "invalid_request_error", "param": "input", "code": "context_length_exceeded" }),
+            ),
+            Self::Outdated => (
+                400,
+                json!({ "message": "The 'fake-model' model requires a newer version of Codex. Please upgrade to the latest app or CLI and try again.", "type": "invalid_request_error" }),
+            ),
         };
         let headers = if self == Self::RateLimit { vec![("retry-after", "1".into())] } else { Vec::new() };
         Failure { status, headers, body: json!({ "error": error }) }
@@ -169,6 +196,25 @@ impl Fault {
             Self::Overloaded => {
                 (503, "UNAVAILABLE", "The model is overloaded. Please try again later.", json!([]))
             }
+            Self::UnknownModel => (
+                404,
+                "NOT_FOUND",
+                "models/fake-model is not found for API version v1beta, or is not supported for generateContent.",
+                json!([]),
+            ),
+            Self::ContextFull => (
+                400,
+                "INVALID_ARGUMENT",
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+                json!([]),
+            ),
+            // No such error of Google's is known.
+            Self::Outdated => (
+                400,
+                "FAILED_PRECONDITION",
+                "This model requires a newer version of Gemini CLI.",
+                json!([]),
+            ),
         };
         let body =
             json!({ "error": { "code": code, "message": message, "status": status, "details": details } });

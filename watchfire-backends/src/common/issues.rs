@@ -7,6 +7,7 @@ pub(crate) fn by_status(status: u64) -> Option<IssueKind> {
     Some(match status {
         401 | 403 => IssueKind::AuthRequired,
         402 => IssueKind::OutOfCredit,
+        426 => IssueKind::Outdated,
         429 => IssueKind::RateLimited,
         500..=599 => IssueKind::Overloaded,
         _ => return None,
@@ -17,6 +18,20 @@ pub(crate) fn by_status(status: u64) -> Option<IssueKind> {
 pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
     /// In order of precedence: a message about a limit often names a status too.
     const TABLE: &[(&str, IssueKind)] = &[
+        ("requires a newer version", IssueKind::Outdated),
+        ("or newer is required", IssueKind::Outdated),
+        ("is older than the minimum version", IssueKind::Outdated),
+        ("does not exist or you do not have access", IssueKind::ModelUnknown),
+        ("issue with the selected model", IssueKind::ModelUnknown),
+        ("is not found for api version", IssueKind::ModelUnknown),
+        ("not found on provider", IssueKind::ModelUnknown),
+        ("model is not supported", IssueKind::ModelUnknown),
+        ("model_not_found", IssueKind::ModelUnknown),
+        ("prompt is too long", IssueKind::ContextFull),
+        ("the prompt as too long", IssueKind::ContextFull),
+        ("context window", IssueKind::ContextFull),
+        ("maximum context length", IssueKind::ContextFull),
+        ("exceeds the maximum number of tokens", IssueKind::ContextFull),
         ("usage limit", IssueKind::UsageLimit),
         ("you've hit your", IssueKind::UsageLimit),
         ("daily quota", IssueKind::UsageLimit),
@@ -44,6 +59,23 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
         ("try again later", IssueKind::Overloaded),
         ("internal error", IssueKind::Overloaded),
         ("server error", IssueKind::Overloaded),
+        // Last: a provider that answers can be reached.
+        ("stream disconnected", IssueKind::Unreachable),
+        ("connection error", IssueKind::Unreachable),
+        ("unable to connect", IssueKind::Unreachable),
+        ("cannot connect", IssueKind::Unreachable),
+        ("could not connect", IssueKind::Unreachable),
+        ("connection refused", IssueKind::Unreachable),
+        ("connection reset", IssueKind::Unreachable),
+        ("from connection", IssueKind::Unreachable),
+        ("error sending request", IssueKind::Unreachable),
+        ("network error", IssueKind::Unreachable),
+        ("econn", IssueKind::Unreachable),
+        ("enotfound", IssueKind::Unreachable),
+        ("etimedout", IssueKind::Unreachable),
+        ("fetch failed", IssueKind::Unreachable),
+        ("socket", IssueKind::Unreachable),
+        ("terminated", IssueKind::Unreachable),
     ];
     let lower = message.to_lowercase();
     TABLE.iter().find(|(words, _)| lower.contains(words)).map(|(_, kind)| *kind)
@@ -62,11 +94,15 @@ pub(crate) fn answered(status: Status) -> Vec<Fact> {
 
 /// Returns the facts about an answer of the model if the agent's status is not known.
 pub(crate) fn cleared() -> Vec<Fact> {
-    const OVER: [IssueKind; 5] = [
+    const OVER: [IssueKind; 9] = [
         IssueKind::AuthRequired,
+        IssueKind::ContextFull,
+        IssueKind::ModelUnknown,
         IssueKind::OutOfCredit,
+        IssueKind::Outdated,
         IssueKind::Overloaded,
         IssueKind::RateLimited,
+        IssueKind::Unreachable,
         IssueKind::UsageLimit,
     ];
     OVER.map(Fact::IssueCleared).to_vec()
@@ -77,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_that_comes_back_is_a_rate_limit() {
+    fn errors_are_told_apart() {
         for (said, kind) in [
             ("You exceeded your current quota. Please retry in 1s.", IssueKind::RateLimited),
             (
@@ -86,6 +122,13 @@ mod tests {
             ),
             ("You have exhausted your daily quota on this model.", IssueKind::UsageLimit),
             ("You've hit your session limit · resets Jan 1, 2030, 12am (UTC)", IssueKind::UsageLimit),
+            ("The 'gpt-9' model requires a newer version of Codex. Please upgrade.", IssueKind::Outdated),
+            (
+                "Claude Code 2.1.330 does not support this model; version 2.2.0 or newer is required",
+                IssueKind::Outdated,
+            ),
+            ("API Error: Connection refused — a firewall or proxy (ECONNREFUSED)", IssueKind::Unreachable),
+            ("retried 5 times. Last error: 429 Too Many Requests", IssueKind::RateLimited),
         ] {
             assert_eq!(by_words(said), Some(kind), "{said}");
         }

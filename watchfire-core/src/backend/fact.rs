@@ -165,8 +165,14 @@ impl Issue {
 pub enum IssueKind {
     /// A login is missing, refused or expired.
     AuthRequired,
+    /// The conversation does not fit into the model's context, and the agent could not make it shorter.
+    ContextFull,
+    /// The provider does not know the model, or does not let the account use it.
+    ModelUnknown,
     /// The account has no credit left.
     OutOfCredit,
+    /// The agent's version is too old for its provider, or waits for a person to install an update.
+    Outdated,
     /// The provider is overloaded.
     Overloaded,
     /// The provider rejects requests because there were too many.
@@ -179,6 +185,8 @@ pub enum IssueKind {
     Stalled,
     /// The agent asks whether to trust the folder.
     TrustDialog,
+    /// The provider cannot be reached, or its connections break off.
+    Unreachable,
     /// The limit of the plan is used up.
     UsageLimit,
 }

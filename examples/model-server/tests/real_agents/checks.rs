@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::{killed, orchestrated, tools};
+use super::{blocked, killed, orchestrated, tools};
 
 /// One column of the table.
 pub(crate) struct Check {
@@ -56,6 +56,12 @@ pub(crate) const CHECKS: &[Check] = &[
     }),
     check("tells_overloaded", |agent, backend, transport| {
         fault(agent, backend, transport, "overloaded", IssueKind::Overloaded)
+    }),
+    check("tells_unknown_model", |agent, backend, transport| {
+        fault(agent, backend, transport, "unknown_model", IssueKind::ModelUnknown)
+    }),
+    check("tells_context_full", |agent, backend, transport| {
+        fault(agent, backend, transport, "context_full", IssueKind::ContextFull)
     }),
 ];
 

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod agents;
+mod blocked;
 mod checks;
 mod harness;
 mod killed;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     let listed = args.list;
     let done = libtest_mimic::run(&args, trials);
     if !listed {
-        println!("{}", table.print());
+        println!("{}\n{}", table.print(), blocked::print());
     }
     done.exit_code()
 }
@@ -108,7 +109,14 @@ fn of(
         };
         Trial::test(format!("{}::{transport}::{}", agent.name, check.name), run).with_ignored_flag(ignored)
     };
-    CHECKS.iter().map(trial).collect()
+    let no_program = found.is_err();
+    let blocked = blocked::of(agent).map(|way| {
+        let run = move || {
+            blocked::run(agent, transport, way).inspect_err(|error| eprintln!("{error}")).map_err(Failed::from)
+        };
+        Trial::test(format!("{}::{transport}::{}", agent.name, way.check), run).with_ignored_flag(no_program)
+    });
+    CHECKS.iter().map(trial).chain(blocked).collect()
 }
 
 /// The program, or why it cannot be tried here.

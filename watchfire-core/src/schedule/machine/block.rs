@@ -7,7 +7,7 @@ use crate::backend::{Issue, IssueKind};
 use crate::model::{BackendName, OnLimit, Timestamp};
 use crate::schedule::{Change, Command, Ending, Life, LifeId, LifeState, Schedule, StopReason, Subject};
 
-/// Pause after an issue whose end, according to the provider, had already passed.
+/// Pause after an issue whose end is not known, or had already passed according to the provider.
 const UNCLEAR_MILLIS: i64 = 60_000;
 
 /// A blocked backend.
@@ -31,11 +31,19 @@ pub(in crate::schedule) fn blocks_backend(kind: IssueKind) -> bool {
     matches!(
         kind,
         IssueKind::AuthRequired
+            | IssueKind::ModelUnknown
             | IssueKind::OutOfCredit
+            | IssueKind::Outdated
             | IssueKind::Overloaded
             | IssueKind::RateLimited
+            | IssueKind::Unreachable
             | IssueKind::UsageLimit
     )
+}
+
+/// Returns true for an issue that passes without a person.
+fn passes_by_itself(kind: IssueKind) -> bool {
+    matches!(kind, IssueKind::Overloaded | IssueKind::RateLimited | IssueKind::Unreachable)
 }
 
 /// Returns the time in milliseconds at which an issue of `since` counts as over. If its end had passed by then, a
@@ -58,6 +66,15 @@ impl Schedule {
         issue.reset_at = issue.reset_at.as_ref().map(round_up);
         let until = issue.reset_at.clone().filter(|_| !self.leaves_to_person(&issue));
         (issue, until)
+    }
+
+    /// Sets the end of an issue that has ended a session, and that passes by itself at a time that nobody named. An agent
+    /// that is still there tries again by itself.
+    pub(in crate::schedule) fn paused(&self, mut issue: Issue) -> Issue {
+        if passes_by_itself(issue.kind) {
+            issue.reset_at.get_or_insert_with(|| self.after(UNCLEAR_MILLIS));
+        }
+        issue
     }
 
     /// Returns true if the settings leave it to a person when an agent goes on. With `stop`, too: nothing that is stopped

@@ -209,7 +209,7 @@ impl Schedule {
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
                 Outcome::Limited(issue) => {
-                    let (issue, until) = self.recorded(issue);
+                    let (issue, until) = self.recorded(self.paused(issue));
                     if let Some(backend) = self.live(id).and_then(|life| life.backend.clone()) {
                         self.block_for(&backend, &issue, id);
                     }

@@ -48,6 +48,8 @@ impl Said {
                     (self.error, self.spoke) = (Some(line(text)), true);
                 }
                 Part::ToolCall { name, input } => {
+                    // A request that failed and was tried again has been answered.
+                    self.error = None;
                     self.tool = Some(line(&format!("{name} {input}")));
                     self.tools_open += 1;
                 }
@@ -168,6 +170,14 @@ mod tests {
         assert_eq!(heard(&[text("I look."), error.clone()]).last().as_deref(), Some("401 Unauthorized"));
         assert_eq!(heard(&[error, text("It works again.")]).last().as_deref(), Some("It works again."));
         assert_eq!(heard(&[]).last(), None);
+    }
+
+    #[test]
+    fn a_tool_after_a_retry_is_what_it_does() {
+        let retry = (Role::Assistant, Part::Error { text: "HTTP 529, retry 2 of 10".to_owned() });
+        let words = [retry, call("Bash", "cargo test")];
+        assert_eq!(heard(&words[..1]).doing().as_deref(), Some("HTTP 529, retry 2 of 10"));
+        assert_eq!(heard(&words).doing().as_deref(), Some("Bash cargo test"));
     }
 
     #[test]

@@ -93,6 +93,31 @@ fn a_limit_that_is_over_before_it_began_does_not_spin() {
     assert_eq!(world.state(1), "starting");
 }
 
+#[test]
+fn what_passes_by_itself_is_tried_again() {
+    for kind in [IssueKind::Overloaded, IssueKind::RateLimited, IssueKind::Unreachable] {
+        let mut world = world(one_by_one(), [card(1, &[])]);
+        let run = world.run(Scope::All);
+        world.bring_up(1);
+        world.finish(1, Outcome::Limited(Issue::new(kind, "later")));
+        assert_eq!((world.state(1), world.has_ended(run)), ("limited", false), "{kind:?}");
+        world.pass(60_000);
+        assert_eq!(world.at_work(), [1], "{kind:?}");
+    }
+}
+
+#[test]
+fn what_a_person_has_to_change_keeps_all_waiting() {
+    for kind in [IssueKind::ModelUnknown, IssueKind::Outdated] {
+        let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
+        world.run(Scope::All);
+        world.bring_up(1);
+        world.finish(1, Outcome::Limited(Issue::new(kind, "no")));
+        world.pass(600_000);
+        assert!(world.at_work().is_empty(), "{kind:?}");
+    }
+}
+
 /// Returns limits under which work goes on by itself when a limit is over.
 fn waiting() -> Limits {
     Limits { on_limit: OnLimit::Wait, ..one_by_one() }
