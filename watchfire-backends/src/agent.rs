@@ -48,6 +48,8 @@ pub(crate) struct Table {
     /// The person's own configuration folder for this program.
     pub(crate) folder: Option<Folder>,
     pub(crate) login: Option<Login>,
+    /// Arguments with which the program signs its person in.
+    pub(crate) sign_in: Option<&'static [&'static str]>,
     /// Paths of the vendor's sessions, relative to the session's home. They are kept for a resume.
     pub(crate) sessions: &'static [&'static str],
 }
@@ -427,6 +429,11 @@ macro_rules! implement_backend {
                 Some($crate::agent::install_hint::<$agent>())
             }
 
+            fn sign_in(&self) -> Option<Vec<String>> {
+                let words = <$agent as $crate::agent::Agent>::TABLE.sign_in?;
+                Some(words.iter().copied().map(str::to_owned).collect())
+            }
+
             fn locate(
                 &self,
                 search: &watchfire_core::backend::ProgramSearch,
@@ -488,6 +495,11 @@ macro_rules! implement_backend {
                 now: &watchfire_core::model::Timestamp,
             ) -> Option<watchfire_core::model::Timestamp> {
                 $crate::common::reset_time::of(issue, now)
+            }
+
+            fn early_issue(&self, last_words: &str) -> Option<watchfire_core::backend::Issue> {
+                let kind = $crate::common::issues::by_words(last_words)?;
+                Some(watchfire_core::backend::Issue::new(kind, last_words))
             }
 
             fn failed_accesses(&self, output: &str) -> Vec<watchfire_core::backend::FailedAccess> {

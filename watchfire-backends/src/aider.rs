@@ -71,6 +71,7 @@ impl Agent for Aider {
         },
         folder: None,
         login: None,
+        sign_in: None,
         sessions: &[],
     };
 

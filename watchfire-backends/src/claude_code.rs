@@ -12,11 +12,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Framing, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
-    Transcript,
+    Delivery, Fact, Framing, InputBox, Issue, IssueKind, Launch, LeftBehind, Message, Part, Role,
+    SessionContext, Status, Transcript,
 };
 use watchfire_core::model::Timestamp;
 use watchfire_core::terminal::Snapshot;
@@ -25,6 +25,7 @@ use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
 use crate::common::input_box::Frame;
+use crate::common::own::Opened;
 use crate::common::{carry, hooks, issues, json, prompt, settings, tools};
 
 implement_backend!(ClaudeCode);
@@ -91,6 +92,7 @@ impl Agent for ClaudeCode {
                 json::at(login, "claudeAiOauth.expiresAt")?.as_i64()
             },
         }),
+        sign_in: Some(&["auth", "login"]),
         sessions: &["projects"],
     };
 
@@ -112,8 +114,9 @@ impl Agent for ClaudeCode {
 
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         // A stream reports its turns itself.
-        let mut launch = with_home(launch, context, if stream { &[] } else { HOOKS });
-        if let Some(file) = tools::file(context, &own_fields()) {
+        let mut launch = with_home(launch, context, if stream { &[] } else { HOOKS })?;
+        let servers = servers(&mut launch, context)?;
+        if let Some(file) = tools::file(context, &own_fields(), servers) {
             // It takes every word up to the next flag, so a flag has to follow.
             launch = launch.with_file(TOOLS, file);
             launch = launch.with_args([OsString::from("--mcp-config"), context.home.join(TOOLS).into()]);
@@ -136,7 +139,9 @@ impl Agent for ClaudeCode {
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
         // No hooks: the protocol reports turns.
-        let launch = with_home(launch, context, &[]);
+        let mut launch = with_home(launch, context, &[])?;
+        // They go along in the request for a session. Here it is noted which stay.
+        servers(&mut launch, context)?;
         // The adapter has no flag for the model.
         Ok(context
             .settings
@@ -152,12 +157,14 @@ impl Agent for ClaudeCode {
         }
         // The adapter reads no file of tools. The protocol has its own place for servers, from which the adapter takes no more
         // than their commands.
+        // A wrong setting has been reported by then.
+        let mut servers = servers(&mut Launch::new(&context.program), context).unwrap_or_default();
         if let Some(mut entry) = tools::entry(context) {
             own_fields().into_iter().for_each(|(name, value)| entry[name] = value);
-            meta.insert(
-                "claudeCode".to_owned(),
-                json!({ "options": { "mcpServers": { tools::NAME: entry } } }),
-            );
+            servers.insert(tools::NAME.to_owned(), entry);
+        }
+        if !servers.is_empty() {
+            meta.insert("claudeCode".to_owned(), json!({ "options": { "mcpServers": servers } }));
         }
         meta
     }
@@ -211,7 +218,7 @@ fn own_fields() -> [(&'static str, Value); 2] {
 }
 
 /// Fills the session's `CLAUDE_CONFIG_DIR`: dialogs answered, hooks set, memory and model copied.
-fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
+fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Result<Launch> {
     let trust = |name| (name, json!({ "hasTrustDialogAccepted": true }));
     let trusted: serde_json::Map<_, _> = settings::folders(context).into_iter().map(trust).collect();
     let mut state = json!({
@@ -232,20 +239,21 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
     let mut options = json!({
         "skipDangerousModePermissionPrompt": true,
         "disableDeepLinkRegistration": "disable",
-        "hooks": hooks::table(context, events),
     });
+    let mut hooks = hooks::table(context, events);
 
     if let Some(theirs) = agent::user_folder::<ClaudeCode>(context) {
         const NAMES: &[&str] = &["CLAUDE.md", "agents", "commands", "output-styles", "rules", "skills"];
         launch = carry::carry(launch, &theirs, "", NAMES);
-        if let Some(model) = read(&theirs.join("settings.json")).and_then(|all| all.get("model").cloned()) {
-            options["model"] = model;
+        let settings = read(&theirs.join("settings.json")).unwrap_or_default();
+        if let Some(model) = settings.get("model") {
+            options["model"] = model.clone();
         }
-        // With the variable set the file is inside the folder, otherwise it is beside it in the person's
-        // home.
-        let global = read(&theirs.join(".claude.json"))
-            .or_else(|| read(&context.user_home.as_ref()?.join(".claude.json")));
-        if let Some(account) = global.and_then(|all| all.get("oauthAccount").cloned()) {
+        Opened::read(context)?.hooks(&mut launch, &mut hooks, settings.get("hooks"));
+        if settings.get("enabledPlugins").and_then(Value::as_object).is_some_and(|all| !all.is_empty()) {
+            launch.left.push(LeftBehind::new("plugins", "they are installed into your own folder"));
+        }
+        if let Some(account) = global(context).and_then(|all| all.get("oauthAccount").cloned()) {
             state["oauthAccount"] = account;
         }
     }
@@ -256,7 +264,26 @@ fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> L
     // `CLAUDECODE` is set if Watchfire itself was started by an agent. The new one must not take itself for
     // nested.
     launch = launch.with_env("CLAUDE_CONFIG_DIR", &context.home).without_env("CLAUDECODE");
-    launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string())
+    options["hooks"] = hooks;
+    Ok(launch.with_file(".claude.json", state.to_string()).with_file("settings.json", options.to_string()))
+}
+
+/// Returns the person's own state of the program, which holds their account and servers.
+fn global(context: &SessionContext) -> Option<Value> {
+    // With the variable set the file is inside the folder, otherwise it is beside it in the person's home.
+    let theirs = agent::user_folder::<ClaudeCode>(context)?;
+    read(&theirs.join(".claude.json")).or_else(|| read(&context.user_home.as_ref()?.join(".claude.json")))
+}
+
+/// Returns the person's own servers of tools that go along: theirs for all projects, and for this one.
+fn servers(launch: &mut Launch, context: &SessionContext) -> Result<Map<String, Value>> {
+    let global = global(context).unwrap_or_default();
+    let project = global.get("projects").and_then(|all| all.get(context.project_root.to_str()?));
+    let of = |all: Option<&Value>| all.and_then(|all| all.get("mcpServers")?.as_object().cloned());
+    let mut servers = of(Some(&global)).unwrap_or_default();
+    servers.extend(of(project).unwrap_or_default());
+    Opened::read(context)?.servers(launch, context, &mut servers);
+    Ok(servers)
 }
 
 fn read(path: &Path) -> Option<Value> {
@@ -461,7 +488,11 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
         "Stop" => vec![Fact::TurnCompleted, Fact::Status(Status::Idle)],
         "StopFailure" => {
             let said = json::text(payload, "last_assistant_message").unwrap_or("the request failed");
-            let kind = json::text(payload, "error").and_then(error_kind).or_else(|| issues::by_words(said));
+            let kind = match issues::by_words(said) {
+                // Its class is that of too many requests, or of an error of the server.
+                Some(kind @ (IssueKind::UsageLimit | IssueKind::Unreachable)) => Some(kind),
+                words => json::text(payload, "error").and_then(error_kind).or(words),
+            };
             let issue = kind.map(|kind| Fact::Issue(Issue::new(kind, said)));
             issue.into_iter().chain([Fact::TurnCompleted, Fact::Status(Status::Error)]).collect()
         }

@@ -66,6 +66,7 @@ impl Agent for Cline {
                     .max()
             },
         }),
+        sign_in: Some(&["auth"]),
         sessions: &[],
     };
 
@@ -74,7 +75,7 @@ impl Agent for Cline {
             // Cline reads rules from its configuration folder.
             launch = launch.with_file("config/rules/watchfire.md", context.system_prompt.as_str());
         }
-        if let Some(file) = tools::file(context, &[]) {
+        if let Some(file) = tools::file(context, &[], serde_json::Map::new()) {
             launch = launch.with_file(SERVERS, file);
         }
         launch = launch

@@ -14,8 +14,8 @@ use std::fs;
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, value};
 use watchfire_core::backend::{
-    Delivery, Fact, InputBox, Issue, IssueKind, Launch, Message, Part, Role, SessionContext, Status,
-    Transcript,
+    Delivery, Fact, InputBox, Issue, IssueKind, Launch, LeftBehind, Message, Part, Role, SessionContext,
+    Status, Transcript,
 };
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -23,6 +23,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::agent::{
     self, Acp, Adapter, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend,
 };
+use crate::common::own::{self, Opened};
 use crate::common::{carry, glob, hooks, input_box, issues, json, locate, settings, tools};
 
 implement_backend!(Codex);
@@ -60,6 +61,7 @@ impl Agent for Codex {
             copied: true,
             issued: |login| json::moment(login, "last_refresh").map(|at| at.unix_millis()),
         }),
+        sign_in: Some(&["login"]),
         sessions: &["sessions"],
     };
 
@@ -76,10 +78,11 @@ impl Agent for Codex {
         Delivery::default().with_interrupt(*b"\x1b").with_quit(*b"\x04")
     }
 
-    fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+    fn launch(mut launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
+        let config = config(&mut launch, context, stream)?;
         let launch = launch
             .with_env("CODEX_HOME", &context.home)
-            .with_file("config.toml", config(context, stream)?.to_string())
+            .with_file("config.toml", config.to_string())
             .with_args(match stream {
                 true => &["exec", "--json", "--skip-git-repo-check"][..],
                 false if has_daemon(context) => &["--no-daemon"],
@@ -88,8 +91,8 @@ impl Agent for Codex {
         Ok(carried(launch, context).with_arg("--dangerously-bypass-approvals-and-sandbox"))
     }
 
-    fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
-        let mut config = config(context, true)?;
+    fn acp(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
+        let mut config = config(&mut launch, context, true)?;
         // The adapter has no `--dangerously-bypass-approvals-and-sandbox`. These two settings have the same
         // effect.
         config["approval_policy"] = value("never");
@@ -197,8 +200,8 @@ fn carried(launch: Launch, context: &SessionContext) -> Launch {
     }
 }
 
-/// Returns the person's configuration with the session's own settings in it.
-fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
+/// Returns the person's configuration with the session's own settings in it, without what stays behind.
+fn config(launch: &mut Launch, context: &SessionContext, stream: bool) -> Result<DocumentMut> {
     let path = agent::user_folder::<Codex>(context).map(|folder| folder.join("config.toml"));
     let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
     let mut config: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
@@ -208,8 +211,24 @@ fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
         path.iter().fold(error, Error::with_path)
     })?;
     config["check_for_update_on_startup"] = value(false);
-    // The person's own program for notifications is meant for their own sessions.
-    config.remove(NOTIFY);
+    if config.remove(NOTIFY).is_some() {
+        launch.left.push(LeftBehind::new(NOTIFY, own::OWN_SESSIONS));
+    }
+    if agent::user_folder::<Codex>(context).is_some_and(|folder| folder.join("hooks.json").exists()) {
+        launch.left.push(LeftBehind::new("hooks", own::OWN_SESSIONS));
+    }
+    let opened = Opened::read(context)?;
+    if let Some(servers) = config.get_mut("mcp_servers").and_then(Item::as_table_like_mut) {
+        let stays = |(name, server): (&str, &Item)| {
+            let mut values = Vec::new();
+            gather("", server, &mut values);
+            let command = server.get("command").and_then(Item::as_str);
+            (!opened.takes_server(launch, context, name, command, values)).then(|| name.to_owned())
+        };
+        for name in servers.iter().filter_map(stays).collect::<Vec<_>>() {
+            servers.remove(&name);
+        }
+    }
     // A stream reports the ends of turns itself.
     if let Some(words) = hooks::words(context, NOTIFY).filter(|_| !stream) {
         config[NOTIFY] = value(words.into_iter().collect::<toml_edit::Array>());
@@ -241,6 +260,21 @@ fn config(context: &SessionContext, stream: bool) -> Result<DocumentMut> {
     Ok(config)
 }
 
+/// Collects the texts in an item, each with the name of the field that holds it.
+fn gather<'a>(name: &'a str, item: &'a Item, found: &mut Vec<(&'a str, &'a str)>) {
+    if let Some(text) = item.as_str() {
+        found.push((name, text));
+    }
+    let words = item.as_array().into_iter().flatten();
+    found.extend(words.filter_map(|word| Some((name, word.as_str()?))));
+    if let Some(table) = item.as_value().and_then(toml_edit::Value::as_inline_table) {
+        found.extend(table.iter().filter_map(|(name, value)| Some((name, value.as_str()?))));
+    }
+    for (name, item) in item.as_table().into_iter().flat_map(toml_edit::Table::iter) {
+        gather(name, item, found);
+    }
+}
+
 fn from_screen(text: &str) -> Vec<Fact> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     let has = |part: &str| lines.iter().any(|line| line.starts_with(part));
@@ -257,7 +291,10 @@ fn from_screen(text: &str) -> Vec<Fact> {
     let above = lines.get(..input).unwrap_or_default();
     let mut last = above.iter().rev().take(4).filter_map(|line| line.strip_prefix(['•', '◦']));
     if let Some(said) = last.find(|said| said.contains(BUSY)) {
-        return [Fact::Status(Status::Processing)].into_iter().chain(retry_issue(said.trim_start())).collect();
+        return [Fact::Status(Status::Processing)]
+            .into_iter()
+            .chain(retry_issue(said.trim_start()))
+            .collect();
     }
     // Codex writes an error right above the input, at the left edge. The agent's words and its output are
     // indented or begin with a dot.
@@ -287,7 +324,8 @@ fn retry_issue(said: &str) -> Option<Fact> {
     }
     let kind = issues::by_words(rest).unwrap_or(IssueKind::Unreachable);
     // On the screen the time since the start of the turn follows.
-    let said = said.split_once(BUSY).and_then(|(said, _)| said.rsplit_once('(')).map_or(said, |(said, _)| said);
+    let said =
+        said.split_once(BUSY).and_then(|(said, _)| said.rsplit_once('(')).map_or(said, |(said, _)| said);
     Some(Fact::Issue(Issue::new(kind, said.trim_end())))
 }
 

@@ -67,6 +67,7 @@ impl Agent for Continue {
             copied: false,
             issued: |login| json::at(login, "expiresAt")?.as_i64(),
         }),
+        sign_in: Some(&["login"]),
         sessions: &["sessions"],
     };
 

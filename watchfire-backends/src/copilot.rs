@@ -23,6 +23,7 @@ use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
+use crate::common::own::{self, Opened};
 use crate::common::{carry, hooks, issues, json, settings, tools};
 
 implement_backend!(Copilot);
@@ -69,6 +70,7 @@ impl Agent for Copilot {
         },
         folder: Some(Folder { variable: "COPILOT_HOME", below: "", usual: ".copilot" }),
         login: None,
+        sign_in: Some(&["login"]),
         sessions: &["session-state"],
     };
 
@@ -79,7 +81,7 @@ impl Agent for Copilot {
     }
 
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
-        let launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context)
+        let launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context)?
             .with_args(["--yolo", "--no-auto-update"]);
         Ok(match stream {
             true => launch.with_args(["--output-format", "json"]),
@@ -88,7 +90,7 @@ impl Agent for Copilot {
     }
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
-        let launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context).with_args([
+        let launch = with_home(launch.with_env("COPILOT_HOME", &context.home), context)?.with_args([
             "--yolo",
             "--no-auto-update",
             "--acp",
@@ -134,7 +136,8 @@ impl Agent for Copilot {
 
 /// Fills the session's home with configuration and instructions, and grants access to the program's cache, which is
 /// large.
-fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
+fn with_home(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
+    let opened = Opened::read(context)?;
     let theirs: Option<PathBuf> = agent::user_folder::<Copilot>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
     // Copilot writes comment lines above the JSON, which the parser rejects.
@@ -154,19 +157,26 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Launch {
     launch = launch.with_file(INSTRUCTIONS, both.trim_start());
     if let Some(theirs) = &theirs {
         launch = carry::carry(launch, theirs, "", &["agents", "skills"]);
+        let has_hooks = fs::read_dir(theirs.join("hooks")).is_ok_and(|mut all| all.next().is_some());
+        if has_hooks && opened.takes(&mut launch, "hooks", Some(own::OWN_SESSIONS)) {
+            launch = carry::carry(launch, theirs, "", &["hooks"]);
+        }
     }
+    let servers = read("mcp-config.json").and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let mut servers = servers.and_then(|all| all.get("mcpServers")?.as_object().cloned()).unwrap_or_default();
+    opened.servers(&mut launch, context, &mut servers);
     // Copilot offers no tools of a server but those that are listed.
-    if let Some(file) = tools::file(context, &[("type", "local".into()), ("tools", json!(["*"]))]) {
+    if let Some(file) = tools::file(context, &[("type", "local".into()), ("tools", json!(["*"]))], servers) {
         let mut path = OsString::from("@");
         path.push(context.home.join(TOOLS));
         launch = launch.with_file(TOOLS, file).with_args([OsString::from("--additional-mcp-config"), path]);
     }
     let cache = context.user_home.as_ref().map(|home| home.join(".cache/copilot"));
-    match cache.filter(|cache| cache.is_dir()) {
+    Ok(match cache.filter(|cache| cache.is_dir()) {
         Some(cache) => launch.with_grant(Grant::Read(cache)),
         // Without this Copilot would create its cache in the person's home.
         None => launch.with_env("XDG_CACHE_HOME", context.home.join("cache")),
-    }
+    })
 }
 
 /// Adds the hooks, in Copilot's own format.

@@ -50,6 +50,7 @@ impl Agent for CursorAgent {
         },
         folder: Some(Folder { variable: "CURSOR_CONFIG_DIR", below: "", usual: ".config/cursor" }),
         login: Some(Login { real: "auth.json", session: "auth.json", copied: false, issued: |_| None }),
+        sign_in: Some(&["login"]),
         sessions: &[],
     };
 

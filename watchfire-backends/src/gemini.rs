@@ -15,13 +15,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, InputBox, Issue, IssueKind, Launch, Message, Part, PromptDelivery, Role, SessionContext,
-    Status, Transcript,
+    Delivery, Fact, InputBox, Issue, IssueKind, Launch, LeftBehind, Message, Part, PromptDelivery, Role,
+    SessionContext, Status, Transcript,
 };
 use watchfire_core::terminal::Snapshot;
 
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, Login, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
+use crate::common::own::Opened;
 use crate::common::{carry, glob, hooks, issues, json, settings, tools};
 
 implement_backend!(Gemini);
@@ -77,6 +78,8 @@ impl Agent for Gemini {
             copied: false,
             issued: |login| json::at(login, "expiry_date")?.as_i64(),
         }),
+        // Without a login it asks how to authenticate.
+        sign_in: Some(&[]),
         sessions: &[".gemini/tmp", ".gemini/projects.json"],
     };
 
@@ -104,13 +107,13 @@ impl Agent for Gemini {
     fn launch(launch: Launch, context: &SessionContext, stream: bool) -> Result<Launch> {
         // A stream reports its turns itself.
         let events = if stream { &[] } else { HOOKS };
-        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events);
+        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events)?;
         let launch = with_folders(launch, context).with_args(["--yolo", "--skip-trust"]);
         Ok(if stream { launch.with_args(["--output-format", "stream-json"]) } else { launch })
     }
 
     fn acp(launch: Launch, context: &SessionContext) -> Result<Launch> {
-        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, &[]);
+        let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, &[])?;
         let launch = with_folders(launch, context).with_args(["--yolo", "--skip-trust", "--acp"]);
         Ok(context.settings.model.iter().fold(launch, |launch, model| launch.with_args(["-m", model])))
     }
@@ -178,7 +181,7 @@ fn with_folders(launch: Launch, context: &SessionContext) -> Launch {
 }
 
 /// Fills the session's home with settings, hooks, memory, and the person's agents, commands and skills.
-fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launch {
+fn with_home(mut launch: Launch, context: &SessionContext, events: &[&str]) -> Result<Launch> {
     let theirs = agent::user_folder::<Gemini>(context);
     let read = |name: &str| theirs.as_ref().and_then(|folder| fs::read_to_string(folder.join(name)).ok());
     let mut options: Value =
@@ -210,6 +213,16 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         let kind = if key { "gemini-api-key" } else { "oauth-personal" };
         options["security"]["auth"] = json!({ "selectedType": kind });
     }
+    let opened = Opened::read(context)?;
+    if let Some(servers) = options.get_mut("mcpServers").and_then(Value::as_object_mut) {
+        opened.servers(&mut launch, context, servers);
+    }
+    let mut all_hooks = hooks::table(context, events);
+    opened.hooks(&mut launch, &mut all_hooks, options.get("hooks"));
+    let extensions = theirs.as_ref().map(|folder| folder.join("extensions"));
+    if extensions.and_then(|folder| fs::read_dir(folder).ok()).is_some_and(|mut all| all.next().is_some()) {
+        launch.left.push(LeftBehind::new("extensions", "they are installed into your own folder"));
+    }
     if let Some(mut server) = tools::entry(context) {
         if !options["mcpServers"].is_object() {
             options["mcpServers"] = json!({});
@@ -219,17 +232,16 @@ fn with_home(launch: Launch, context: &SessionContext, events: &[&str]) -> Launc
         options["mcpServers"][tools::NAME] = server;
     }
     if let Some(options) = options.as_object_mut() {
-        // Replaces the person's own hooks, which are meant for their own sessions.
-        options.insert("hooks".into(), hooks::table(context, events));
+        options.insert("hooks".into(), all_hooks);
     }
     let memory = [read(MEMORY).unwrap_or_default(), as_it_is(&context.system_prompt).into_owned()];
     let launch = match &theirs {
         Some(theirs) => carry::carry(launch, theirs, ".gemini", &["agents", "commands", "skills"]),
         None => launch,
     };
-    launch
+    Ok(launch
         .with_file(".gemini/settings.json", options.to_string())
-        .with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start())
+        .with_file(format!(".gemini/{MEMORY}"), memory.join("\n\n").trim_start()))
 }
 
 /// Returns a text that Gemini puts into its system instruction unchanged. In memory files, Gemini reads a word that
@@ -272,8 +284,17 @@ fn from_screen(text: &str) -> Vec<Fact> {
     if asks(HIGH_DEMAND, "● 1. Keep trying") {
         return blocked(IssueKind::Overloaded, HIGH_DEMAND);
     }
+    for question in ["It seems like you don't have access to", "Model \""] {
+        if asks(question, "● 1. Keep trying") {
+            return blocked(IssueKind::ModelUnknown, "the model is unknown, or not for this account");
+        }
+    }
     if asks("How would you like to authenticate", "● 1.") {
         return blocked(IssueKind::AuthRequired, "asks how to authenticate");
+    }
+    // Without a login and a browser it asks before it draws anything else.
+    if lines.last().is_some_and(|line| line.starts_with("Enter the authorization code:")) {
+        return blocked(IssueKind::AuthRequired, "asks for an authorization code");
     }
     // The model's words begin with another mark than an error, and the output of tools is in a frame or
     // indented.
@@ -287,7 +308,9 @@ fn from_screen(text: &str) -> Vec<Fact> {
     let said = [first.trim()].into_iter().chain(rest.map(|line| line.trim())).collect::<Vec<_>>().join(" ");
     let kind = issues::by_words(&said);
     // No status: the title reports it.
-    kind.map(|kind| Fact::Issue(Issue::new(kind, words(&format!("[API Error: {said}"))))).into_iter().collect()
+    kind.map(|kind| Fact::Issue(Issue::new(kind, words(&format!("[API Error: {said}")))))
+        .into_iter()
+        .collect()
 }
 
 /// Reads a line of the chat. The chat does not record the end of a turn, so it gives no status either.

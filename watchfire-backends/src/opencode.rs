@@ -14,8 +14,8 @@
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, Grant, InputBox, Issue, Launch, Message, Part, PromptDelivery, Role, SessionContext,
-    Status,
+    Delivery, Fact, Grant, InputBox, Issue, Launch, LeftBehind, Message, Part, PromptDelivery, Role,
+    SessionContext, Status,
 };
 use watchfire_core::terminal::Snapshot;
 
@@ -74,6 +74,7 @@ impl Agent for OpenCode {
                 login.as_object()?.values().map(expires).max()
             },
         }),
+        sign_in: Some(&["auth", "login"]),
         sessions: &["data/opencode/opencode.db", "data/opencode/opencode.db-wal"],
     };
 
@@ -155,6 +156,9 @@ fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) 
             launch = launch.with_env("OPENCODE_CONFIG", &config).with_grant(Grant::Read(config));
         }
         launch = carry::carry(launch, &theirs.join("opencode"), "config", CARRIED);
+        if ["opencode/plugin", "opencode/plugins"].iter().any(|name| theirs.join(name).is_dir()) {
+            launch.left.push(LeftBehind::new("plugins", "they are programs that opencode runs in itself"));
+        }
         // Git reads its configuration from the same variable, and the agent uses git.
         if theirs.join("git").is_dir() {
             launch =

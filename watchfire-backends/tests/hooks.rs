@@ -59,3 +59,19 @@ fn word(fact: &Fact) -> String {
         other => format!("{other:?}"),
     }
 }
+
+/// Its class is that of too many requests, and its words make the difference.
+#[test]
+fn a_hook_tells_the_limit_of_a_plan_from_too_many_requests() {
+    let backend = Backends::linked().unwrap().get("claude-code").unwrap();
+    for (said, kind) in [
+        ("You've hit your 5-hour limit · resets 3am (UTC)", "usage_limit"),
+        ("API Error: Request rejected (429)", "rate_limited"),
+    ] {
+        let payload =
+            serde_json::json!({ "error": "rate_limit", "last_assistant_message": said }).to_string();
+        let hook = Observation::Hook { event: "StopFailure", payload: &payload, session: None };
+        let told: Vec<_> = backend.interpret(&hook).iter().map(word).collect();
+        assert_eq!(told, [kind, "turn", "error"]);
+    }
+}

@@ -209,12 +209,9 @@ impl Fault {
                 json!([]),
             ),
             // No such error of Google's is known.
-            Self::Outdated => (
-                400,
-                "FAILED_PRECONDITION",
-                "This model requires a newer version of Gemini CLI.",
-                json!([]),
-            ),
+            Self::Outdated => {
+                (400, "FAILED_PRECONDITION", "This model requires a newer version of Gemini CLI.", json!([]))
+            }
         };
         let body =
             json!({ "error": { "code": code, "message": message, "status": status, "details": details } });

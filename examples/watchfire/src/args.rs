@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, history, init, logs,
-    observe, program, prompts, run, sandbox, settings, task, tui,
+    agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, history, init, login,
+    logs, observe, program, prompts, run, sandbox, settings, task, tui,
 };
 use crate::demo;
 
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Generate(generate::GenerateArgs),
     /// Talk to an agent in the project's root
     Chat(chat::ChatArgs),
+    /// Sign in to an agent, by its own program
+    Login(login::LoginArgs),
     /// Start and stop agents that the daemon runs
     #[command(subcommand)]
     Agent(agent::AgentCommand),

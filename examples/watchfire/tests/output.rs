@@ -32,6 +32,7 @@ fn help_has_examples_everywhere() {
         &["branches", "--help"],
         &["diff", "--help"],
         &["doctor", "--help"],
+        &["login", "--help"],
     ] {
         let said = world.run(&at, command).good();
         assert!(said.stdout.contains("Examples:"), "{command:?}: {}", said.stdout);
@@ -237,6 +238,18 @@ fn doctor_says_what_there_is() {
     let text = world.run(&at, ["doctor"]);
     assert!(text.stdout.contains("auto_merge") && text.stdout.contains("(default)"), "{}", text.stdout);
     assert!(!text.stdout.contains('\x1b'));
+
+    // A program that is never started.
+    let config = std::path::Path::new("settings.yaml");
+    let program = world.path("claude");
+    std::fs::write(&program, "").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let claude = r#"{"mcpServers":{"github":{"command":"sh","env":{"GITHUB_TOKEN":"abc"}}}}"#;
+    std::fs::write(world.path("home/.claude.json"), claude).unwrap();
+    let agent = format!("agents: {{claude-code: {{path: {}}}}}\n", program.display());
+    std::fs::write(world.path("watchfire-home").join(config), agent).unwrap();
+    let text = world.run(&at, ["doctor"]).stdout;
+    assert!(text.contains(r#"agents: {claude-code: {carry: ["mcp:github"]}}"#), "{text}");
 
     let root = world.project("project", "sandbox: landlock\nmax_parallel: 3");
     std::fs::write(world.path("watchfire-home/settings.yaml"), "defaults: {default_agent: scripted}\n")

@@ -33,6 +33,29 @@ fn a_run_is_drawn_in_place() {
     assert!(hidden < shown, "the cursor is back");
 }
 
+/// The vendor's program has the terminal, and says whether it went well.
+#[test]
+fn a_sign_in_is_the_agents_own() {
+    let world = World::new();
+    let at = world.empty("x");
+    let program = world.path("claude");
+    let script = "#!/bin/sh\necho \"asked: $*\"\nread word\n[ \"$word\" = good ]\n";
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    world.run(&at, ["doctor"]);
+    let settings = format!("agents: {{claude-code: {{path: {}, transport: pty}}}}\n", program.display());
+    std::fs::write(world.path("watchfire-home/settings.yaml"), settings).unwrap();
+    for (word, said, code) in [("good\n", "signed in to claude-code", 0), ("bad\n", "ended with", 1)] {
+        let mut run = OnTerminal::start(&world, &at, &["login", "claude"], &[("NO_COLOR", "1")]);
+        run.wait_for("asked: auth login");
+        run.keys.write_all(word.as_bytes()).unwrap();
+        let (painted, ended) = run.end();
+        assert!(ended == Some(code) && painted.contains(said), "{ended:?}: {painted}");
+    }
+    let (painted, code) = OnTerminal::start(&world, &at, &["login", "aider"], &[]).end();
+    assert!(code == Some(2) && painted.contains("no sign-in of its own"), "{painted}");
+}
+
 #[test]
 fn questions_are_answered_in_place() {
     let world = World::new();

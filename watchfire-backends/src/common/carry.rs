@@ -94,7 +94,7 @@ impl Carrier {
 }
 
 /// Returns true if the text holds a private key, or a word that looks like a key of a well-known service.
-fn holds_key(text: &[u8]) -> bool {
+pub(super) fn holds_key(text: &[u8]) -> bool {
     const STARTS: [&[u8]; 11] = [
         b"AKIA",
         b"AIza",

@@ -48,6 +48,11 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
         ("incorrect api key", IssueKind::AuthRequired),
         ("invalid api key", IssueKind::AuthRequired),
         ("authentication failed", IssueKind::AuthRequired),
+        ("missing environment variable", IssueKind::AuthRequired),
+        ("manual authorization is required", IssueKind::AuthRequired),
+        ("set an auth method", IssueKind::AuthRequired),
+        ("no authentication information found", IssueKind::AuthRequired),
+        ("not logged in", IssueKind::AuthRequired),
         ("401 unauthorized", IssueKind::AuthRequired),
         ("403 forbidden", IssueKind::AuthRequired),
         // Below the limits of a plan and the empty accounts, which come with this status too.
@@ -59,6 +64,7 @@ pub(crate) fn by_words(message: &str) -> Option<IssueKind> {
         ("try again later", IssueKind::Overloaded),
         ("internal error", IssueKind::Overloaded),
         ("server error", IssueKind::Overloaded),
+        ("server had an error", IssueKind::Overloaded),
         // Last: a provider that answers can be reached.
         ("stream disconnected", IssueKind::Unreachable),
         ("connection error", IssueKind::Unreachable),
@@ -128,6 +134,10 @@ mod tests {
                 IssueKind::Outdated,
             ),
             ("API Error: Connection refused — a firewall or proxy (ECONNREFUSED)", IssueKind::Unreachable),
+            ("ERROR: Missing environment variable: `KEY`.", IssueKind::AuthRequired),
+            ("Please set an Auth method in your settings.json", IssueKind::AuthRequired),
+            ("Error: No authentication information found.", IssueKind::AuthRequired),
+            ("Not logged in · Please run /login", IssueKind::AuthRequired),
             ("retried 5 times. Last error: 429 Too Many Requests", IssueKind::RateLimited),
         ] {
             assert_eq!(by_words(said), Some(kind), "{said}");

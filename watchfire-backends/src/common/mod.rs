@@ -9,6 +9,7 @@ pub(crate) mod input_box;
 pub(crate) mod issues;
 pub(crate) mod json;
 pub(crate) mod locate;
+pub(crate) mod own;
 pub(crate) mod prompt;
 pub(crate) mod reset_time;
 pub(crate) mod session_id;

@@ -44,6 +44,14 @@ pub(crate) fn option(context: &SessionContext, name: &str) -> Result<Option<Stri
     context.settings.option(context.backend.as_str(), listed(name)?)
 }
 
+/// Returns an option that is a list of texts. Empty if it is missing.
+///
+/// # Errors
+/// `invalid_input` for a value that is no list of texts.
+pub(crate) fn names(context: &SessionContext, name: &str) -> Result<Vec<String>> {
+    Ok(context.settings.option(context.backend.as_str(), listed(name)?)?.unwrap_or_default())
+}
+
 fn listed(name: &str) -> Result<&'static Key> {
     Key::listed_for_agents(name).ok_or_else(|| {
         Error::new(ErrorKind::Internal, "the option is not in the table of keys").with("field", name)

@@ -1,6 +1,6 @@
 //! The session's tools: a server of the Model Context Protocol, which the agent starts by its own configuration.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use watchfire_core::backend::SessionContext;
 
 /// Name of the server. Agents put it before the names of its tools.
@@ -21,9 +21,15 @@ pub(crate) fn entry(context: &SessionContext) -> Option<Value> {
     Some(json!({ "command": command, "args": args }))
 }
 
-/// Returns the content of a file with the server alone, and with these fields of the agent's own.
-pub(crate) fn file(context: &SessionContext, own: &[(&str, Value)]) -> Option<String> {
-    let mut entry = entry(context)?;
-    own.iter().for_each(|(name, value)| entry[*name] = value.clone());
-    Some(json!({ "mcpServers": { NAME: entry } }).to_string())
+/// Returns the content of a file with the server, with these fields of the agent's own, beside the person's servers.
+pub(crate) fn file(
+    context: &SessionContext,
+    own: &[(&str, Value)],
+    mut servers: Map<String, Value>,
+) -> Option<String> {
+    if let Some(mut entry) = entry(context) {
+        own.iter().for_each(|(name, value)| entry[*name] = value.clone());
+        servers.insert(NAME.to_owned(), entry);
+    }
+    (!servers.is_empty()).then(|| json!({ "mcpServers": servers }).to_string())
 }

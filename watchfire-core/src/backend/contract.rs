@@ -48,6 +48,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Returns the arguments with which the agent's program signs its user in on a terminal. `None` if it has no sign-in.
+    fn sign_in(&self) -> Option<Vec<String>> {
+        None
+    }
+
     /// Finds the agent's program.
     ///
     /// # Errors
@@ -112,6 +117,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// duration from `now` on.
     fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
         let _ = (issue, now);
+        None
+    }
+
+    /// Returns the issue for which a program ended with an error before it came to work, given its last words. Must be pure.
+    fn early_issue(&self, last_words: &str) -> Option<Issue> {
+        let _ = last_words;
         None
     }
 

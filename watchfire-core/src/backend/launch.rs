@@ -36,6 +36,8 @@ pub struct Launch {
     pub readiness: Readiness,
     /// Vendor's session id, if the backend chose it.
     pub vendor_session: Option<String>,
+    /// Parts of the person's own configuration of the agent that do not go along.
+    pub left: Vec<LeftBehind>,
 }
 
 impl Launch {
@@ -54,6 +56,7 @@ impl Launch {
             prompt: PromptDelivery::None,
             readiness: Readiness::Immediate,
             vendor_session: None,
+            left: Vec::new(),
         }
     }
 
@@ -148,6 +151,41 @@ impl Launch {
     pub fn with_vendor_session(mut self, id: impl Into<String>) -> Self {
         self.vendor_session = Some(id.into());
         self
+    }
+}
+
+/// A part of the person's own configuration of an agent that does not go along into a session.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct LeftBehind {
+    /// Name, such as `mcp:github` or `hooks`.
+    pub item: String,
+    /// The reason, in a few words.
+    pub why: String,
+    /// Set if it goes along once [`carry`](Self::setting) in the agent's settings names it.
+    pub has_remedy: bool,
+}
+
+impl LeftBehind {
+    /// Creates an entry for what no setting takes along.
+    #[must_use]
+    pub fn new(item: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { item: item.into(), why: why.into(), has_remedy: false }
+    }
+
+    /// Marks it as something that goes along once the settings name it.
+    #[must_use]
+    pub fn with_remedy(mut self) -> Self {
+        self.has_remedy = true;
+        self
+    }
+
+    /// Returns the line of `settings.yaml` that takes all of these along that can be. `None` if there are none.
+    #[must_use]
+    pub fn setting(agent: &str, left: &[Self]) -> Option<String> {
+        let names: Vec<_> =
+            left.iter().filter(|left| left.has_remedy).map(|left| format!("{:?}", left.item)).collect();
+        (!names.is_empty()).then(|| format!("agents: {{{agent}: {{carry: [{}]}}}}", names.join(", ")))
     }
 }
 

@@ -24,7 +24,9 @@ pub use fact::{Fact, FailedAccess, Issue, IssueKind, Observation, Source, Status
 pub use input_box::InputBox;
 #[doc(hidden)]
 pub use inventory as __inventory;
-pub use launch::{FileToWrite, Grant, Launch, LinkToMake, PromptDelivery, Readiness, Secret, Transport};
+pub use launch::{
+    FileToWrite, Grant, Launch, LeftBehind, LinkToMake, PromptDelivery, Readiness, Secret, Transport,
+};
 pub use registry::{Backends, Family, Registration};
 pub use transcript::{Message, Part, Role, Transcript, TranscriptFormat};
 #[cfg(feature = "orchestrator")]

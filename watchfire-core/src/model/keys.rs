@@ -145,6 +145,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "agents.*.env", Map, "none", "Environment variables that only this agent gets."),
     key(Settings, "agents.*.pass_env", List, "none", "Names of environment variables that this agent gets from ours."),
     key(Settings, "agents.*.transport", Text, "the agent's usual one", "The channel to the agent: `pty`, `stream` or `acp`, where it has them; `pty`, `lines` or `acp` for a configured program."),
+    key(Settings, "agents.*.carry", List, "none", "Parts of your own configuration that go along only if you name them here, as `watchfire doctor` lists them: `mcp:github`, `hooks`."),
     key(Settings, "agents.*.script", Text, "a small job", "`scripted` alone: the file of its script."),
     key(Settings, "agents.*.config", Text, "the agent's own", "`continue` alone: the absolute path of its configuration."),
     key(Settings, "agents.*.provider", Text, "the agent's own", "`cline` alone: its provider."),

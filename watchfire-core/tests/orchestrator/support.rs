@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use watchfire_core::backend::{
-    Backend, Capabilities, Delivery, Dialogue, Fact, InputBox, Issue, IssueKind, Launch, LocatedProgram,
-    Message, Observation, Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext, Status,
-    Transcript, Transport, Usage,
+    Backend, Capabilities, Delivery, Dialogue, Fact, InputBox, Issue, IssueKind, Launch, LeftBehind,
+    LocatedProgram, Message, Observation, Part, Price, ProgramSearch, PromptDelivery, Role, SessionContext,
+    Status, Transcript, Transport, Usage,
 };
 use watchfire_core::clock::{Clock, SystemClock};
 use watchfire_core::model::{Attempt, RepoPath, Task, TaskNumber, Timestamp};
@@ -88,6 +88,10 @@ impl Backend for Shell {
             .with_env("RESUME", context.resume.as_deref().unwrap_or_default())
             .with_env("FIRST", context.first_prompt.as_deref().unwrap_or_default())
             .with_env("TRANSCRIPT", context.home.join("transcript"));
+        let mut launch = launch;
+        if script.starts_with("# left") {
+            launch.left.push(LeftBehind::new("mcp:github", "it holds a secret").with_remedy());
+        }
         Ok(if script.starts_with("# stream") {
             launch
                 .with_transport(Transport::Lines { keep_input: false })
@@ -98,6 +102,10 @@ impl Backend for Shell {
         } else {
             launch
         })
+    }
+
+    fn early_issue(&self, last_words: &str) -> Option<Issue> {
+        last_words.contains("log in first").then(|| Issue::new(IssueKind::AuthRequired, last_words))
     }
 
     fn delivery(&self) -> Delivery {

@@ -26,6 +26,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
         trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
         trial("a_misspelt_key_is_named_once", a_misspelt_key_is_named_once),
+        trial("what_stays_behind_is_told_once", what_stays_behind_is_told_once),
+        trial("a_program_without_a_login_is_no_crash", a_program_without_a_login_is_no_crash),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
         trial("the_last_screen_is_read", the_last_screen_is_read),
         trial("a_claim_that_is_being_written_is_no_problem", a_claim_that_is_being_written),
@@ -38,6 +40,38 @@ async fn a_misspelt_key_is_named_once() {
     let named = |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::UnknownKey);
     let Change::Notice(notice) = world.change(named).await else { unreachable!() };
     assert!(notice.message.contains("`verfy`") && notice.message.contains("`verify`"), "{notice:?}");
+    world.orchestrator.shutdown().await;
+}
+
+async fn a_program_without_a_login_is_no_crash() {
+    let mut world = World::new().await;
+    let task = world.task("it", "# stream\necho 'error: log in first' >&2; exit 1").await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    let life = world.life(|life| life.state.word() == "limited" || life.ending().is_some()).await;
+    assert!(life.state.detail().unwrap().contains("log in first") && life.ending().is_none(), "{life:?}");
+    world.orchestrator.shutdown().await;
+}
+
+async fn what_stays_behind_is_told_once() {
+    let mut world = World::new().await;
+    for _ in 0..2 {
+        let task = world.task("it", &format!("# left\n{DONE}")).await;
+        let run = world.project.run(RunRequest::task(task)).await.unwrap();
+        within(run.wait()).await.unwrap();
+    }
+    let told = std::cell::RefCell::new(Vec::new());
+    world
+        .change(|change| {
+            if let Change::Notice(it) = change {
+                told.borrow_mut().push(it.message.clone());
+            }
+            matches!(change, Change::Life(life) if life.ending().is_some() && life.id.0 == 2)
+        })
+        .await;
+    let mut told = told.into_inner();
+    told.retain(|message| message.contains("stays behind"));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains(r#"carry: ["mcp:github"]"#), "{told:?}");
     world.orchestrator.shutdown().await;
 }
 

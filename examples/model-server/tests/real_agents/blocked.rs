@@ -17,8 +17,9 @@ use super::agents::Agent;
 use super::harness::{Checked, must};
 use super::stage::{Stage, failed, log, told};
 
-/// Silence after which an agent counts as stalled: the shortest that a project may have.
-const STALL_AFTER: &str = "10s";
+/// Silence after which an agent counts as stalled, where that is what is to be told: the shortest that a project may have.
+/// Elsewhere it leaves room for retries that an agent makes in silence.
+const STALL_AFTER: [&str; 2] = ["10s", "120s"];
 /// From then on the live line of a silent agent has to say what goes on.
 const LIVE: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(330);
@@ -46,19 +47,64 @@ const fn way(
 pub(crate) const WAYS: &[Way] = &[
     Way {
         without_key: true,
-        ..way("run_tells_no_login", "no login", || json!({ "fault": "unauthorized" }), &[IssueKind::AuthRequired])
+        ..way(
+            "run_tells_no_login",
+            "no login",
+            || json!({ "fault": "unauthorized" }),
+            &[IssueKind::AuthRequired],
+        )
     },
-    way("run_tells_unauthorized", "login refused", || json!({ "fault": "unauthorized" }), &[IssueKind::AuthRequired]),
+    way(
+        "run_tells_unauthorized",
+        "login refused",
+        || json!({ "fault": "unauthorized" }),
+        &[IssueKind::AuthRequired],
+    ),
     way("run_tells_no_credit", "no credit", || json!({ "fault": "no_credit" }), &[IssueKind::OutOfCredit]),
-    way("run_tells_rate_limit", "too many requests", || json!({ "fault": "rate_limit" }), &[IssueKind::RateLimited]),
-    way("run_tells_usage_limit", "limit of the plan", || json!({ "fault": "usage_limit" }), &[IssueKind::UsageLimit]),
+    way(
+        "run_tells_rate_limit",
+        "too many requests",
+        || json!({ "fault": "rate_limit" }),
+        &[IssueKind::RateLimited],
+    ),
+    way(
+        "run_tells_usage_limit",
+        "limit of the plan",
+        || json!({ "fault": "usage_limit" }),
+        &[IssueKind::UsageLimit],
+    ),
     way("run_tells_overloaded", "overloaded", || json!({ "fault": "overloaded" }), &[IssueKind::Overloaded]),
-    way("run_tells_server_error", "server error", || json!({ "fault": "server_error" }), &[IssueKind::Overloaded]),
-    way("run_tells_unknown_model", "model unknown", || json!({ "fault": "unknown_model" }), &[IssueKind::ModelUnknown]),
-    way("run_tells_context_full", "context full", || json!({ "fault": "context_full" }), &[IssueKind::ContextFull]),
+    way(
+        "run_tells_server_error",
+        "server error",
+        || json!({ "fault": "server_error" }),
+        &[IssueKind::Overloaded],
+    ),
+    way(
+        "run_tells_unknown_model",
+        "model unknown",
+        || json!({ "fault": "unknown_model" }),
+        &[IssueKind::ModelUnknown],
+    ),
+    way(
+        "run_tells_context_full",
+        "context full",
+        || json!({ "fault": "context_full" }),
+        &[IssueKind::ContextFull],
+    ),
     way("run_tells_outdated", "version too old", || json!({ "fault": "outdated" }), &[IssueKind::Outdated]),
-    way("run_tells_cut", "connection cut", || json!({ "text": "x", "cut": true }), &[IssueKind::Unreachable]),
-    way("run_tells_silence", "server silent", || json!({ "text": "x", "delay_ms": 600_000 }), &[IssueKind::Stalled]),
+    way(
+        "run_tells_cut",
+        "connection cut",
+        || json!({ "run": "true", "cut": true }),
+        &[IssueKind::Unreachable],
+    ),
+    way(
+        "run_tells_silence",
+        "server silent",
+        || json!({ "text": "x", "delay_ms": 600_000 }),
+        &[IssueKind::Stalled],
+    ),
     way(
         "run_tells_question",
         "question in prose",
@@ -105,7 +151,9 @@ async fn story(agent: &Agent, transport: &str, way: &'static Way, dir: PathBuf) 
     }
     let settings = stage.root.join(".watchfire/project.yaml");
     let text = fs::read_to_string(&settings).map_err(|error| error.to_string())?;
-    fs::write(&settings, format!("{text}stall_after: {STALL_AFTER}\n")).map_err(|error| error.to_string())?;
+    let [soon, late] = STALL_AFTER;
+    let stall_after = if way.kinds.contains(&IssueKind::Stalled) { soon } else { late };
+    fs::write(&settings, format!("{text}stall_after: {stall_after}\n")).map_err(|error| error.to_string())?;
     let task = stage.task().await?;
     let mut changes = stage.project.subscribe(None).await.map_err(failed)?.changes;
     let _run = stage.project.run(RunRequest::task(task)).await.map_err(failed)?;
@@ -203,7 +251,9 @@ pub(crate) fn print() -> String {
     let order = |name: &str| super::agents::AGENTS.iter().position(|agent| agent.name == name);
     let number = |way: &Way| WAYS.iter().position(|it| it.check == way.check);
     rows.sort_by_key(|row| (number(row.way), order(&row.agent), place(&row.transport)));
-    let mut text = String::from("| case | agent | by | after | `run` says | then | its line after 30 s |\n|---|---|---|---|---|---|---|\n");
+    let mut text = String::from(
+        "| case | agent | by | after | `run` says | then | its line after 30 s |\n|---|---|---|---|---|---|---|\n",
+    );
     for row in rows.iter() {
         let title = row.way.title;
         let mark = if row.fits { "" } else { "NOT AS IT SHOULD BE: " };

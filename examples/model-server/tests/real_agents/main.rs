@@ -112,7 +112,9 @@ fn of(
     let no_program = found.is_err();
     let blocked = blocked::of(agent).map(|way| {
         let run = move || {
-            blocked::run(agent, transport, way).inspect_err(|error| eprintln!("{error}")).map_err(Failed::from)
+            blocked::run(agent, transport, way)
+                .inspect_err(|error| eprintln!("{error}"))
+                .map_err(Failed::from)
         };
         Trial::test(format!("{}::{transport}::{}", agent.name, way.check), run).with_ignored_flag(no_program)
     });

@@ -15,6 +15,7 @@ pub(crate) mod history;
 pub(crate) mod init;
 mod install;
 mod keys;
+pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod observe;
 pub(crate) mod program;
@@ -66,6 +67,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Logs(args) => logs::run(context, args).await,
         Command::Branches(args) => branches::run(context, args).await,
         Command::Attach(args) => attach::run(context, args).await,
+        Command::Login(args) => login::run(context, args).await,
         Command::Agent(command) => agent::run(context, command).await,
         Command::Daemon(command) => daemon::run(context, command).await,
         Command::Definition(args) => definition::run(context, args).await,

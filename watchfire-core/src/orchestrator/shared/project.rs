@@ -1,6 +1,6 @@
 //! One open project: the parts that its effects share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{BoardRead, Parts, Reports, StoreChanges, hosts};
 use crate::Result;
+use crate::backend::LeftBehind;
 use crate::files::DirLock;
 use crate::inquiry::Room;
 use crate::journal::JournalHandle;
@@ -59,6 +60,8 @@ pub(crate) struct ProjectShared {
     pub(crate) closing: watch::Sender<bool>,
     /// Locks for opening and removing the workspace of a task.
     task_locks: Mutex<BTreeMap<TaskNumber, Arc<tokio::sync::Mutex<()>>>>,
+    /// Agents of which the person was told what does not go along.
+    left: Mutex<BTreeSet<String>>,
     /// Number of reads of the board.
     boards: AtomicU64,
     /// Number of clean-ups under way.
@@ -98,6 +101,7 @@ impl ProjectShared {
             unknown_keys: Mutex::default(),
             closing: watch::Sender::new(false),
             task_locks: Mutex::default(),
+            left: Mutex::default(),
             boards: AtomicU64::new(0),
             busy: watch::Sender::new(0),
         }
@@ -152,6 +156,22 @@ impl ProjectShared {
         for fault in malformed.iter().filter(|fault| !known.contains(fault)) {
             self.notice(NoticeCode::Malformed, fault.number, fault.to_string());
         }
+    }
+
+    /// Reports what of the person's own does not go along into sessions of an agent, once.
+    pub(crate) fn notice_left(&self, agent: &str, left: &[LeftBehind]) {
+        if left.is_empty()
+            || !self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned())
+        {
+            return;
+        }
+        let items = left.iter().map(|left| format!("{} ({})", left.item, left.why));
+        let items = items.collect::<Vec<_>>().join(", ");
+        let setting = LeftBehind::setting(agent, left);
+        let remedy = setting.map(|line| format!("; to take it along, in settings.yaml: {line}"));
+        let message =
+            format!("of your own {agent}, this stays behind: {items}{}", remedy.unwrap_or_default());
+        self.notice(NoticeCode::Session, None, message);
     }
 
     /// Reports keys that are probably misspelt, each once.

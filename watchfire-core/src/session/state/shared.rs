@@ -199,7 +199,14 @@ impl Shared {
             Some(doing) if quiet < QUIET || status != Status::Processing => doing,
             Some(tool) if uses_tool => format!("{tool} (for {})", in_words(quiet)),
             Some(doing) => format!("waiting for the model for {}: {doing}", in_words(quiet)),
-            None => last_lines(&self.screen.snapshot().text(), 1, &self.footer),
+            None => {
+                let shown = last_lines(&self.screen.snapshot().text(), 1, &self.footer);
+                // The last row of an agent that waits for its model would be its footer.
+                match quiet >= QUIET && (status == Status::Processing || shown.is_empty()) {
+                    true => format!("nothing heard for {}", in_words(quiet)),
+                    false => shown,
+                }
+            }
         }
     }
 

@@ -12,8 +12,9 @@ use crate::session::state::{Shared, in_words};
 pub(crate) const STALL_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Shortest such length.
 pub(crate) const SHORTEST_STALL: Duration = Duration::from_secs(10);
-/// Divisor for the share of one processor that a spinner and timers use at most. A process that uses more is at work.
-const IDLE_SHARE: u32 = 10;
+/// Divisor for the share of one processor that a spinner and timers use at most. A process that uses more is at work. Gemini
+/// uses 18 % to draw that it waits.
+const IDLE_SHARE: u32 = 3;
 
 /// Raises and clears the issue of a stalled agent, until the task is aborted.
 pub(in crate::session) async fn run(shared: Arc<Shared>, clock: Arc<dyn Clock>, stall_after: Duration) {

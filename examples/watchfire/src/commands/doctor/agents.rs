@@ -1,8 +1,8 @@
 //! Finds the agents on this machine, without starting them.
 
 use serde_json::json;
-use watchfire_core::backend::{Backend, ProgramSearch};
-use watchfire_core::model::Settings;
+use watchfire_core::backend::{Backend, LeftBehind, ProgramSearch, SessionContext};
+use watchfire_core::model::{Mode, SessionId, Settings};
 
 use super::{Line, Section, State};
 use crate::compose;
@@ -40,9 +40,18 @@ fn one(backend: &dyn Backend, settings: &Settings) -> (Line, serde_json::Value) 
             let text = format!("{} {version}{tested}", backend.display_name());
             let mut line = Line::new(State::Good, name, text);
             line.more.push(located.program.display().to_string());
+            let left = left_behind(backend, located.program.clone(), &search);
+            for left in &left {
+                line.more.push(format!("{} stays behind: {}", left.item, left.why));
+            }
+            let setting = LeftBehind::setting(name, &left);
+            line.more
+                .extend(setting.as_ref().map(|line| format!("to take it along, in settings.yaml: {line}")));
+            let items = left.iter().map(|left| json!({ "item": left.item, "why": left.why }));
             let value = json!({
                 "name": name, "available": true, "version": located.version, "tested": located.tested,
                 "path": located.program.display().to_string(),
+                "left_behind": items.collect::<Vec<_>>(), "setting": setting,
             });
             (line, value)
         }
@@ -55,4 +64,20 @@ fn one(backend: &dyn Backend, settings: &Settings) -> (Line, serde_json::Value) 
             (line, json!({ "name": name, "available": false, "error": error.report(), "hint": hint }))
         }
     }
+}
+
+/// Returns what of the person's own configuration would not go along into a session. Nothing is written or started.
+fn left_behind(
+    backend: &dyn Backend,
+    program: std::path::PathBuf,
+    search: &ProgramSearch,
+) -> Vec<LeftBehind> {
+    let (Ok(name), Ok(cwd)) = (backend.name().parse(), std::env::current_dir()) else { return Vec::new() };
+    let home = cwd.join(".watchfire/no-session");
+    let mut context = SessionContext::new(SessionId::random(), name, Mode::Task, program, home, cwd);
+    context.user_home.clone_from(&search.home);
+    context.settings = search.settings.clone();
+    context.environment = std::env::vars_os().collect();
+    // What makes a session impossible is told where one is started.
+    backend.prepare(&context).map(|launch| launch.left).unwrap_or_default()
 }

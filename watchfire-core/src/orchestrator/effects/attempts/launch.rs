@@ -140,6 +140,7 @@ pub(in crate::orchestrator::effects) async fn start(
     let Prepared { folders, mut context, launch, confined, report, record, log_name, log_file, restored } =
         prepared;
     let directory = folders.directory().clone();
+    shared.notice_left(context.backend.as_str(), &launch.left);
 
     let mut session_ref = SessionRef::new(
         session.clone(),

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::purse::Purse;
 use crate::Result;
-use crate::backend::{Backend, PromptDelivery, Readiness, SessionContext};
+use crate::backend::{Backend, Issue, PromptDelivery, Readiness, SessionContext};
 use crate::failpoint::reached;
 use crate::model::{AgentsMay, ProcessIdentity, RepoPath};
 use crate::observe::Log;
@@ -170,6 +170,11 @@ impl Started {
     /// Returns the budget that ended the session, in words.
     pub(in crate::orchestrator::effects) fn used_up(&self) -> Option<String> {
         self.purse.used_up()
+    }
+
+    /// Returns the issue for which the program ended before it came to work, by its last words.
+    pub(in crate::orchestrator::effects) fn early_issue(&self, last_words: &str) -> Option<Issue> {
+        self.backend.early_issue(last_words)
     }
 
     /// Returns the version of the agent's program, if it is untested.

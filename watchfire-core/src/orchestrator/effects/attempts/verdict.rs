@@ -147,6 +147,13 @@ pub(in crate::orchestrator::effects) async fn without_claim(
         return Ok(Outcome::Limited(issue.clone()));
     }
     let words = ended.last_words.as_str();
+    if ended.cause == Cause::Exited
+        && !ended.worked
+        && !ended.exit.success()
+        && let Some(issue) = started.early_issue(words)
+    {
+        return Ok(Outcome::Limited(issue));
+    }
     if ended.cause == Cause::TimedOut {
         let limit = shared.store.project().await?.value.time_limit.unwrap_or_default();
         let said = match words {
