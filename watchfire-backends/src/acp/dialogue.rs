@@ -383,6 +383,8 @@ fn said(error: &Error) -> String {
         Some(data) => ["message", "details", "error"].iter().find_map(|key| json::text(data, key)),
         None => None,
     };
+    let record = data.and_then(json::object);
+    let data = record.as_ref().and_then(|record| json::text(record, "error.message")).or(data);
     // Agents put this in front of errors of every kind. It must not be classified as the provider's internal
     // error.
     let said = inner.unwrap_or(&error.message).trim_start_matches("Internal error").trim_start_matches(": ");

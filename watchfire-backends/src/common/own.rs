@@ -17,7 +17,7 @@ const SECRET: [&str; 6] = ["AUTH", "CREDENTIAL", "KEY", "PASSWORD", "SECRET", "T
 /// Why a person's hooks stay behind.
 pub(crate) const OWN_SESSIONS: &str = "they are meant for your own sessions";
 
-/// What the settings of the agent open: the names in `carry`.
+/// The names in `carry` in the settings of the agent.
 pub(crate) struct Opened(BTreeSet<String>);
 
 impl Opened {

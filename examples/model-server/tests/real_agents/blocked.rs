@@ -96,7 +96,7 @@ pub(crate) const WAYS: &[Way] = &[
     way(
         "run_tells_cut",
         "connection cut",
-        || json!({ "run": "true", "cut": true }),
+        || json!({ "text": "x", "cut": true }),
         &[IssueKind::Unreachable],
     ),
     way(

@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::{blocked, killed, orchestrated, tools};
+use super::{killed, orchestrated, tools};
 
 /// One column of the table.
 pub(crate) struct Check {
