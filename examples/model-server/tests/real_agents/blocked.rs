@@ -93,12 +93,7 @@ pub(crate) const WAYS: &[Way] = &[
         &[IssueKind::ContextFull],
     ),
     way("run_tells_outdated", "version too old", || json!({ "fault": "outdated" }), &[IssueKind::Outdated]),
-    way(
-        "run_tells_cut",
-        "connection cut",
-        || json!({ "text": "x", "cut": true }),
-        &[IssueKind::Unreachable],
-    ),
+    way("run_tells_cut", "connection cut", || json!({ "text": "x", "cut": true }), &[IssueKind::Unreachable]),
     way(
         "run_tells_silence",
         "server silent",

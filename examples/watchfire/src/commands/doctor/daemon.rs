@@ -85,9 +85,9 @@ fn differences(
     inputs.environment.clone_from(&ours);
     let policy = sandboxes.base_policy(&inputs).and_then(|policy| policy.build());
     let policy = policy.map(|policy| policy.environment).unwrap_or_default();
-    let mut wanted = EnvironmentPolicy::default();
     // Keys, too: an agent gets its own by name.
-    wanted.allow = [&policy.allow[..], &policy.usual, &policy.deny].concat();
+    let allow = [&policy.allow[..], &policy.usual, &policy.deny].concat();
+    let mut wanted = EnvironmentPolicy { allow, ..EnvironmentPolicy::default() };
     wanted.allow.extend(settings.agents.values().flat_map(|agent| agent.pass_env.iter().cloned()));
     wanted.allow.retain(|pattern| !ITS_OWN.contains(&pattern.as_str()));
     let its_own =
