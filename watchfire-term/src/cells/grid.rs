@@ -97,19 +97,19 @@ impl Grid {
         self.slots.get(self.slot_of(row)).copied().unwrap_or_default()
     }
 
-    /// The same, to change.
+    /// Returns the slot of a row, to change.
     #[inline]
     pub(crate) fn slot_mut(&mut self, row: usize) -> Option<&mut Slot> {
         let slot = self.slot_of(row);
         self.slots.get_mut(slot)
     }
 
-    /// The index of the storage of a row: it moves with the row when that scrolls.
+    /// Returns the index of the storage of a row, which moves with the row when that scrolls.
     pub(crate) fn storage(&self, row: usize) -> usize {
         self.slot_of(row)
     }
 
-    /// The cells of a row up to the last that may not be blank.
+    /// Returns the cells of a row up to the last that may not be blank.
     #[inline]
     pub(crate) fn row(&self, row: usize) -> &[Cell] {
         let slot = self.slot_of(row);
@@ -118,12 +118,12 @@ impl Grid {
         self.cells.get(start..start.saturating_add(len)).unwrap_or(&[])
     }
 
-    /// The cell at a place; blank where there is none.
+    /// Returns the cell at a place; blank where there is none.
     pub(crate) fn cell(&self, row: usize, col: usize) -> Cell {
         self.row(row).get(col).copied().unwrap_or_default()
     }
 
-    /// The cells `range` of a row, to write; all before them are valid. Marks the row as changed.
+    /// Returns the cells `range` of a row, to write; all before them are valid. Marks the row as changed.
     #[inline]
     pub(crate) fn cells_mut(&mut self, row: usize, range: Range<usize>, stamp: u64) -> &mut [Cell] {
         let index = self.slot_of(row);
@@ -152,11 +152,21 @@ impl Grid {
     /// Makes the columns before and from `col` independent: a wide character across the edge is emptied.
     #[inline]
     pub(crate) fn split(&mut self, row: usize, col: usize, stamp: u64) {
-        if self.slot(row).flags & Slot::WIDE != 0 && col > 0 && self.cell(row, col).has(Cell::SPACER) {
-            for cell in self.cells_mut(row, col - 1..col + 1, stamp) {
-                // Both halves become spaces in their style, as in xterm: a character is never shown by half.
-                *cell = cell.emptied();
-            }
+        self.split_slot(self.slot_of(row), col, stamp);
+    }
+
+    /// Does the same by the index of the row's storage.
+    #[inline]
+    fn split_slot(&mut self, index: usize, col: usize, stamp: u64) {
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| col > 0 && slot.may_split(col)) else {
+            return;
+        };
+        let at = index * self.cols + col;
+        if let Some([left, right]) = self.cells.get_mut(at - 1..at + 1)
+            && right.has(Cell::SPACER)
+        {
+            // Both halves become spaces in their style, as in xterm: a character is never shown by half.
+            (*left, *right, slot.changed_at) = (left.emptied(), right.emptied(), stamp);
         }
     }
 
@@ -266,7 +276,7 @@ impl Grid {
         self.turned = 0;
     }
 
-    /// Neither the row above `range` nor the last before `end` goes on in the next.
+    /// Ends the lines of the row above `range` and of the last row before `end`.
     #[inline]
     fn unwrap_around(&mut self, range: &Range<usize>, end: usize, stamp: u64) {
         self.unwrap(range.start.wrapping_sub(1), stamp);
@@ -275,7 +285,7 @@ impl Grid {
         }
     }
 
-    /// A row no longer goes on in the next, for that is another one now.
+    /// Ends the line of a row, because the next row is another one now.
     #[inline]
     pub(crate) fn unwrap(&mut self, row: usize, stamp: u64) {
         if let Some(slot) = self.slot_mut(row)
@@ -330,6 +340,39 @@ impl Grid {
         }
     }
 
+    /// Copies columns of one row to the same columns of another. Wide characters across their edges are emptied in both.
+    pub(crate) fn copy_columns(&mut self, from: usize, to: usize, columns: Range<usize>, stamp: u64) {
+        let columns = columns.start..columns.end.min(self.cols);
+        if from.max(to) >= self.rows() {
+            return;
+        }
+        for row in [from, to] {
+            self.split(row, columns.start, stamp);
+            self.split(row, columns.end, stamp);
+        }
+        let Slot { len, flags, .. } = self.slot(from);
+        // Beyond its end the row is blank, whatever the buffer holds.
+        let end = columns.end.min(usize::from(len)).max(columns.start);
+        if end < columns.end {
+            self.fill(to, end..columns.end, Cell::BLANK, stamp);
+        }
+        if end == columns.start {
+            return;
+        }
+        let source = self.slot_of(from) * self.cols;
+        let target = self.slot_of(to) * self.cols;
+        self.cells_mut(to, columns.start..end, stamp);
+        self.cells.copy_within(source + columns.start..source + end, target + columns.start);
+        if flags & Slot::RICH != 0 {
+            for cell in self.cells.get_mut(target + columns.start..target + end).unwrap_or(&mut []) {
+                *cell = cell.unfilled();
+            }
+        }
+        if let Some(slot) = self.slot_mut(to) {
+            slot.flags |= flags & (Slot::WIDE | Slot::RICH);
+        }
+    }
+
     /// Becomes a copy of `other`, which it was before: only rows that changed since are copied.
     pub(crate) fn catch_up(&mut self, other: &Self) {
         if self.cols != other.cols || self.slots.len() != other.slots.len() {
@@ -341,8 +384,9 @@ impl Grid {
             // A slot has the generation of its last change, so a row that did not change costs this comparison.
             if slot != new {
                 *slot = *new;
-                for (cell, new) in cells.iter_mut().zip(new_cells).take(usize::from(new.len)) {
-                    *cell = *new;
+                let len = usize::from(new.len);
+                if let (Some(cells), Some(new)) = (cells.get_mut(..len), new_cells.get(..len)) {
+                    cells.copy_from_slice(new);
                 }
             }
         }
@@ -351,7 +395,7 @@ impl Grid {
         (self.ring, self.turned, self.moved) = (other.ring.clone(), other.turned, other.moved.clone());
     }
 
-    /// All cells that are in use, to learn which styles and clusters are.
+    /// Yields all cells in use, to find the styles and clusters in use.
     pub(crate) fn used_cells(&self) -> impl Iterator<Item = Cell> {
         // Cells beyond the length of a row hold what was there before. Their styles need not be kept.
         (0..self.rows()).flat_map(|row| self.row(row).iter().copied())
@@ -368,7 +412,7 @@ impl Grid {
         }
     }
 
-    /// When the picture of a row last changed.
+    /// Returns the generation of the last change of a row's picture.
     pub(crate) fn changed_at(&self, row: usize) -> u64 {
         self.slot(row).changed_at.max(self.moved_at.get(row).copied().unwrap_or(0))
     }
@@ -394,8 +438,8 @@ impl Grid {
         let Some(slot) = self.slots.get(index) else { return };
         // Only a write into a row with wide characters, left of its end, can cut one.
         if slot.may_split(col) {
-            self.split(row, col, stamp);
-            self.split(row, end, stamp);
+            self.split_slot(index, col, stamp);
+            self.split_slot(index, end, stamp);
         }
         let Some(slot) = self.slots.get_mut(index) else { return };
         slot.changed_at = stamp;
@@ -422,7 +466,7 @@ impl Grid {
         }
     }
 
-    /// The cells from `start` to `end` of a row, to be written all or up to where [`Grid::close`] says. Those that
+    /// Returns the cells from `start` to `end` of a row, to be written all or up to where [`Grid::close`] says. Those that
     /// are beyond the row's length hold anything.
     #[inline]
     pub(crate) fn open(
@@ -436,7 +480,7 @@ impl Grid {
         let index = self.slot_of(row);
         let Some(slot) = self.slots.get(index) else { return &mut [] };
         if slot.may_split(start) {
-            self.split(row, start, stamp);
+            self.split_slot(index, start, stamp);
         }
         let Some(slot) = self.slots.get_mut(index) else { return &mut [] };
         slot.changed_at = stamp;
@@ -481,6 +525,8 @@ impl Grid {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn text(grid: &Grid, row: usize) -> String {
@@ -517,5 +563,41 @@ mod tests {
         grid.write_ascii(0, 1, b"x", Pen::default(), 2);
         assert_eq!(text(&grid, 0), " x");
         assert!(!grid.cell(0, 0).has(Cell::WIDE));
+    }
+
+    /// Rows of blanks, letters, fillers and wide characters, all of ten columns or shorter.
+    fn cells() -> impl Strategy<Value = Vec<Cell>> {
+        let pen = Pen::new(3, false);
+        let letter = vec![Cell::new(u32::from('x'), pen)];
+        let wide = vec![Cell::new(0x6f22, pen).with(Cell::WIDE), Cell::new(0, pen).with(Cell::SPACER)];
+        let one = prop_oneof![
+            Just(vec![Cell::BLANK]),
+            Just(vec![Cell::BLANK.with(Cell::FILLER)]),
+            Just(letter),
+            Just(wide)
+        ];
+        prop::collection::vec(one, 0..6).prop_map(|cells| cells.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn columns_are_copied_as_any_cells_are(from in cells(), to in cells(), start in 0_usize..10, len in 1_usize..10) {
+            let mut grid = Grid::new(10, 2);
+            // What lies beyond a short row is left over from another one.
+            for row in [0, 1] {
+                grid.write_ascii(row, 0, b"0123456789", Pen::default(), 1);
+            }
+            grid.set_row(0, &from, 0, 0, 2);
+            grid.set_row(1, &to, 0, 0, 2);
+            let (mut other, columns) = (grid.clone(), start..(start + len).min(10));
+            other.copy(0, columns.clone(), 1, columns.start, 3);
+            grid.copy_columns(0, 1, columns, 3);
+            for col in 0..10 {
+                prop_assert_eq!(grid.cell(1, col), other.cell(1, col), "column {}", col);
+            }
+            prop_assert_eq!(grid.slot(1).changed_at, 3);
+        }
     }
 }

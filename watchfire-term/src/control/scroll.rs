@@ -26,7 +26,7 @@ impl State {
         self.rows_up(top, bottom, count);
     }
 
-    /// The same by one row, which is what most programs do all the time.
+    /// Moves them up by one row, which is the most frequent scroll.
     pub(crate) fn scroll_line(&mut self) {
         if !self.is_full_width() {
             return self.scroll_up(1);
@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// The same, down.
+    /// Moves the same rows down.
     pub(crate) fn rows_down(&mut self, top: usize, bottom: usize, count: usize) {
         self.changed = true;
         let count = count.min(bottom.saturating_sub(top));
@@ -97,7 +97,7 @@ impl State {
         let (columns, blank) = (self.margins.left..self.margins.right, self.blank());
         match from {
             Some(from) if from == row => {}
-            Some(from) => self.grid.copy(from, columns.clone(), row, columns.start, self.stamp),
+            Some(from) => self.grid.copy_columns(from, row, columns, self.stamp),
             None => self.grid.fill(row, columns, blank, self.stamp),
         }
         // With columns of another row it is no longer the text that wrapped.
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    /// The same, to the right.
+    /// Moves the same columns to the right.
     pub(crate) fn columns_right(&mut self, col: usize, count: usize) {
         for row in self.margins.top..self.margins.bottom {
             self.shift_right(row, col, self.margins.right, count);
