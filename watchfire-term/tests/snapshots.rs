@@ -1,6 +1,6 @@
 //! State besides the picture that snapshots carry.
 
-use watchfire_term::{Emulator, Event, LineSize, Modes, Size, Terminal};
+use watchfire_term::{Damage, Emulator, Event, LineSize, Modes, Size, Terminal};
 
 #[test]
 fn modes_and_title_are_part_of_a_snapshot() {
@@ -45,6 +45,20 @@ fn modes_set_just_before_a_frame_belong_to_the_picture_that_is_held() {
     let held = terminal.snapshot();
     assert!(held.modes.contains(Modes::BRACKETED_PASTE) && held.generation > before.generation);
     assert_eq!(held.text(), "");
+}
+
+/// A program that hides the cursor while it paints does not make viewers draw all rows again.
+#[test]
+fn a_change_of_the_cursor_damages_no_row() {
+    let mut terminal = Emulator::new(Size::new(10, 3));
+    terminal.process(b"text");
+    for bytes in ["\x1b[?25l", "\x1b[?25h", "\x1b[4 q", "\x1b[?12h"] {
+        let before = terminal.snapshot();
+        terminal.process(bytes.as_bytes());
+        let now = terminal.snapshot();
+        assert_ne!(now.cursor, before.cursor, "{}", bytes.escape_debug());
+        assert_eq!(terminal.damage_since(before.generation), Damage::Rows(Vec::new()));
+    }
 }
 
 /// Lines are numbered from the start, whatever is dropped, cleared or laid out anew.

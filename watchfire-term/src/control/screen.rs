@@ -19,7 +19,7 @@ const MOUSE: [Mode; 5] =
     [Mode::MouseX10, Mode::MousePress, Mode::MouseHighlight, Mode::MouseDrag, Mode::MouseMove];
 
 impl State {
-    /// DECSC.
+    /// DECSC: saves the cursor.
     pub(crate) fn save_cursor(&mut self) {
         let saved = Saved {
             row: self.row,
@@ -35,7 +35,7 @@ impl State {
         *(if self.alternate { other } else { main }) = saved;
     }
 
-    /// DECRC.
+    /// DECRC: restores the cursor.
     pub(crate) fn restore_cursor(&mut self) {
         let [main, other] = &self.saved;
         let saved = *(if self.alternate { other } else { main });
@@ -83,7 +83,7 @@ impl State {
         (self.wrap, self.changed) = (false, true);
     }
 
-    /// SM and RM.
+    /// SM and RM: sets and resets ANSI modes.
     pub(crate) fn set_ansi_modes(&mut self, params: &Params, on: bool) {
         for mode in params.values().iter().filter_map(|number| Modes::ansi(*number)) {
             self.modes.set(mode, on);
@@ -91,7 +91,7 @@ impl State {
         self.update_special();
     }
 
-    /// DECSET and DECRST.
+    /// DECSET and DECRST: sets and resets DEC modes.
     pub(crate) fn set_dec_modes(&mut self, params: &Params, on: bool) {
         for number in params.values() {
             self.set_dec_mode(*number, on);
@@ -163,7 +163,9 @@ impl State {
             }
             Mode::Synchronized => self.synchronize(on),
             Mode::InBandResize if on => self.report_size(),
-            Mode::CursorVisible | Mode::ReverseScreen | Mode::CursorBlink => self.touch_all(),
+            Mode::ReverseScreen => self.touch_all(),
+            // The cursor lies over the cells and changes none.
+            Mode::CursorVisible | Mode::CursorBlink => self.changed = true,
             Mode::Graphemes => self.joining = false,
             _ => {}
         }
@@ -246,7 +248,7 @@ impl State {
         self.frozen.as_deref().filter(|_| since.elapsed() < self.options.sync_timeout)
     }
 
-    /// XTSAVE.
+    /// XTSAVE: saves modes.
     pub(crate) fn keep_modes(&mut self, params: &Params) {
         for number in params.values().iter().copied().map(kept_as) {
             if let Some(mode) = self.dec_mode(number) {
@@ -258,7 +260,7 @@ impl State {
         }
     }
 
-    /// XTRESTORE.
+    /// XTRESTORE: restores modes.
     pub(crate) fn restore_modes(&mut self, params: &Params) {
         for number in params.values().iter().copied().map(kept_as) {
             if let Some((_, on)) = self.kept_modes.iter().find(|(kept, _)| *kept == number) {
@@ -267,16 +269,16 @@ impl State {
         }
     }
 
-    /// DECSCUSR.
+    /// DECSCUSR: sets the shape of the cursor.
     pub(crate) fn set_cursor_style(&mut self, style: u16) {
         if style <= 6 {
             self.cursor_style = style as u8;
             self.modes.set(Mode::CursorBlink, style % 2 == 1 || style == 0);
-            self.touch_all();
+            self.changed = true;
         }
     }
 
-    /// DECSCL.
+    /// DECSCL: sets the level of the terminal.
     pub(crate) fn set_level(&mut self, params: &Params) {
         if let level @ 61..=65 = params.value(0) {
             self.soft_reset();
@@ -288,7 +290,7 @@ impl State {
         }
     }
 
-    /// DECSTR.
+    /// DECSTR: resets modes, and keeps the screen.
     pub(crate) fn soft_reset(&mut self) {
         self.reset_margins();
         for mode in [
@@ -318,7 +320,7 @@ impl State {
         self.touch_all();
     }
 
-    /// RIS.
+    /// RIS: resets everything.
     pub(crate) fn reset(&mut self) {
         if self.on(Mode::AllowColumns) && self.on(Mode::Columns132) && self.options.child_resize {
             self.resize(80, self.rows());

@@ -286,7 +286,7 @@ impl State {
         self.modes.on(mode)
     }
 
-    /// The look at hand changed, or whether it is guarded.
+    /// Reports that the current look or its protection changed.
     #[inline]
     pub(crate) fn apply_look(&mut self) {
         self.fresh_pen = false;
@@ -318,7 +318,7 @@ impl State {
         self.special = self.on(Mode::Insert) || !self.charsets.is_plain();
     }
 
-    /// Everything may look different.
+    /// Marks everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.all_changed_at = self.stamp;
         self.changed = true;
@@ -443,7 +443,7 @@ impl State {
             cursor_style: self.cursor_style,
             blink: self.on(Mode::CursorBlink),
             alternate: self.alternate,
-            modes: self.shown_modes(),
+            modes: self.modes_shown,
             scrollback: self.history.numbers(),
             palette: Arc::clone(&self.palette_shown),
         }
