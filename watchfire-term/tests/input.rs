@@ -40,6 +40,7 @@ fn keys_are_told_as_xterm_tells_them() {
     key("\x1b=", KeyCode::Keypad('5'), NONE, "\x1bOu");
     key("\x1b[>4;2m", KeyCode::Char('a'), CTRL, "\x1b[27;5;97~");
     key("\x1b[>4;1m", KeyCode::Char('a'), CTRL, "\x01");
+    key("\x1b[>4;3m", KeyCode::Char('a'), CTRL, "\x1b[27;5;97~");
     key("\x1b[>4;1m", KeyCode::Enter, SHIFT, "\x1b[27;2;13~");
     key("\x1b[>4;1m", KeyCode::Enter, CTRL, "\x1b[27;5;13~");
     key("\x1b[>4;1m", KeyCode::Tab, CTRL, "\x1b[27;5;9~");

@@ -43,7 +43,7 @@ pub(crate) fn encode(key: &Key, state: &State) -> Vec<u8> {
     }
 }
 
-/// Cursor, editing and function keys, the same in kitty's protocol.
+/// Encodes cursor, editing and function keys, the same in kitty's protocol.
 pub(super) fn function_key(code: KeyCode, modifiers: Modifiers, state: &State) -> Option<Vec<u8>> {
     let letter = |letter: char, single: bool| {
         if modifiers == Modifiers::NONE {
@@ -85,11 +85,11 @@ fn character(c: char, modifiers: Modifiers, state: &State) -> Vec<u8> {
     let plain = modifiers.without(Modifiers::SHIFT);
     let control = modifiers.contains(Modifiers::CTRL).then(|| control(c)).flatten();
     let level = state.keyboard.other_keys;
-    // modifyOtherKeys tells what has no bytes of its own, or, at level 2, all that is modified.
+    // modifyOtherKeys reports keys without bytes of their own, and from level 2 on all that are modified.
     // Level 1 reports only keys that would otherwise be lost, such as Control with a comma.
     let lost = modifiers.contains(Modifiers::CTRL) && control.is_none();
     let modified = plain != Modifiers::NONE || c == ' ' && modifiers != Modifiers::NONE;
-    if modified && (level == 2 || level == 1 && lost) {
+    if modified && (level >= 2 || level == 1 && lost) {
         return format!("\x1b[27;{};{}~", modifiers.number(), u32::from(c)).into_bytes();
     }
     let mut out = String::new();
@@ -111,7 +111,7 @@ fn special(c: char, text: &str, modifiers: Modifiers, level: u8, state: &State) 
     format!("{alt}{text}").into_bytes()
 }
 
-/// The control character that a key makes with control.
+/// Returns the control character that a key makes with control.
 fn control(c: char) -> Option<u8> {
     Some(match c.to_ascii_lowercase() {
         c @ 'a'..='z' => c as u8 & 0x1f,
