@@ -30,6 +30,10 @@ fuzz_target!(|data: &[u8]| {
     }
     // What is unfinished is not redrawn: sequences, characters, graphemes and frames.
     terminal.process(b"\x18\x1b\\\x1b[?2026l");
+    // In VT52 mode that is text, and no sequence ends a frame.
+    if terminal.is_synchronizing() {
+        terminal.process(b"\x1b<\x1b[?2026l");
+    }
     let mut other = Emulator::with_options(terminal.size(), options(bits >> 4));
     other.process(&terminal.redraw());
     for probe in ["", "x漢"] {
