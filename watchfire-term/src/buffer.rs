@@ -49,7 +49,7 @@ pub struct BufferCell {
 }
 
 impl ScreenBuffer {
-    /// The buffer of a snapshot that was taken at `timestamp`.
+    /// Creates the buffer of a snapshot that was taken at `timestamp`.
     #[must_use]
     pub fn new(snapshot: &Snapshot, timestamp: impl Into<String>) -> Self {
         let cols = usize::from(snapshot.size.cols());
@@ -106,7 +106,7 @@ fn index(color: Color, default: u8) -> u8 {
     }
 }
 
-/// The nearest entry of the cube or the greys.
+/// Returns the nearest entry of the cube or the greys.
 fn nearest(rgb: [u8; 3]) -> u8 {
     // The six levels of the cube are 0, 95, 135, 175, 215 and 255. The middle between the first two is below 48.
     let step = |part: u8| if part < 48 { 0 } else { (part.max(75) - 35) / 40 };

@@ -37,20 +37,20 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// A blank terminal with the default [`Options`].
+    /// Creates a blank terminal with the default [`Options`].
     #[must_use]
     pub fn new(size: Size) -> Self {
         Self::with_options(size, Options::default())
     }
 
-    /// The same behind the seam, for those who take a function that makes terminals:
+    /// Creates the same behind the seam, for callers that take a constructor of terminals:
     /// `Orchestrator::builder().terminals(Emulator::boxed)`.
     #[must_use]
     pub fn boxed(size: Size) -> Box<dyn Terminal> {
         Box::new(Self::new(size))
     }
 
-    /// A blank terminal.
+    /// Creates a blank terminal.
     #[must_use]
     pub fn with_options(size: Size, options: Options) -> Self {
         // Before anything is allocated for it.
@@ -69,7 +69,10 @@ impl Emulator {
         }
     }
 
-    /// The same as [`Terminal::feed`].
+    /// Processes output of the child, as [`Terminal::feed`] does.
+    ///
+    /// The time is in proportion to the number of bytes, and some sequences take a microsecond for each: on a thread that
+    /// must not be held up, feed some KiB at a time.
     pub fn process(&mut self, bytes: &[u8]) {
         // What is not used any more goes after each of them.
         if bytes.len() > CHUNK {
@@ -79,14 +82,14 @@ impl Emulator {
         self.state.commit();
     }
 
-    /// The text of the screen, one line per row, without trailing blanks and trailing empty lines. The same as
+    /// Returns the text of the screen, one line per row, without trailing blanks and trailing empty lines. The same as
     /// that of a snapshot, but quicker when nothing else is needed.
     #[must_use]
     pub fn contents(&self) -> String {
         self.text(false)
     }
 
-    /// The same, with rows that were wrapped joined to the lines that they were written as.
+    /// Returns the same text with wrapped rows joined to the lines that they were written as.
     #[must_use]
     pub fn contents_joined(&self) -> String {
         self.text(true)
@@ -117,7 +120,7 @@ impl Emulator {
         mem::take(&mut self.state.events).into()
     }
 
-    /// The icon name that the child set, without control characters.
+    /// Returns the icon name that the child set, without control characters.
     #[must_use]
     pub fn icon_name(&self) -> Option<&str> {
         Some(self.state.icon.as_str()).filter(|icon| !icon.is_empty())
@@ -298,7 +301,7 @@ impl Emulator {
     }
 }
 
-/// A size that memory can be had for: rows that would make more than [`MOST_CELLS`] are cut.
+/// Cuts the rows of a size so that it has at most [`MOST_CELLS`].
 fn bounded(size: Size) -> Size {
     let rows = (MOST_CELLS / u32::from(size.cols())).min(u32::from(size.rows()));
     Size::new(size.cols(), rows as u16)

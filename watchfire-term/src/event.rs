@@ -52,7 +52,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The bytes of its texts.
+    /// Returns the number of bytes of its texts.
     pub(crate) fn bytes(&self) -> usize {
         // Only texts can be large. The number of events is bounded by itself.
         match self {
@@ -83,7 +83,7 @@ impl PromptMark {
     /// In the order of [`Slot::MARKS`], which is that in which they come in one row.
     const ALL: [Self; 4] = [Self::CommandEnd(None), Self::PromptStart, Self::CommandStart, Self::OutputStart];
 
-    /// The flag that a row has for it.
+    /// Returns the flag of a row with this mark.
     pub(crate) const fn flag(self) -> u8 {
         let [end, prompt, command, output] = Slot::MARKS;
         match self {
@@ -94,7 +94,7 @@ impl PromptMark {
         }
     }
 
-    /// The marks that the flags of a row stand for.
+    /// Yields the marks that the flags of a row stand for.
     pub(crate) fn of(flags: u8) -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(move |mark| flags & mark.flag() != 0)
     }

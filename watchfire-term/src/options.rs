@@ -207,7 +207,7 @@ impl Default for Colors {
 }
 
 impl Colors {
-    /// Text of this colour on that one.
+    /// Creates the colours of text on a background.
     #[must_use]
     pub fn new(foreground: [u8; 3], background: [u8; 3]) -> Self {
         Self { foreground, background, cursor: foreground }

@@ -36,7 +36,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a recording in version 2 that says nothing but the size.
+    /// Creates a header of version 2 with nothing but the size.
     #[must_use]
     pub fn new(size: Size) -> Self {
         Self {
@@ -50,35 +50,35 @@ impl Header {
         }
     }
 
-    /// In this version.
+    /// Sets the version.
     #[must_use]
     pub fn with_version(mut self, version: Version) -> Self {
         self.version = version;
         self
     }
 
-    /// Began so many seconds after 1970.
+    /// Sets the start, in seconds since 1970.
     #[must_use]
     pub fn with_timestamp(mut self, seconds: u64) -> Self {
         self.timestamp = Some(seconds);
         self
     }
 
-    /// With a title.
+    /// Sets the title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Of this command.
+    /// Sets the command.
     #[must_use]
     pub fn with_command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
-    /// On this kind of terminal.
+    /// Sets the kind of terminal.
     #[must_use]
     pub fn with_term(mut self, term: impl Into<String>) -> Self {
         self.term = Some(term.into());

@@ -86,7 +86,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// The next line that is neither empty nor a comment.
+/// Reads the next line that is neither empty nor a comment.
 fn next_line(reader: &mut impl BufRead, number: &mut usize) -> Result<Option<String>, CastError> {
     loop {
         let mut bytes = Vec::new();

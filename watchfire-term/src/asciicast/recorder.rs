@@ -79,7 +79,7 @@ impl<W: Write> Recorder<W> {
         self
     }
 
-    /// The program wrote `bytes`, at this time since the start.
+    /// Records that the program wrote `bytes`, `at` this time since the start.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl<W: Write> Recorder<W> {
         self.text(at, 'o', 0, bytes)
     }
 
-    /// The user typed `bytes`; dropped unless [`with_input`](Self::with_input) is on.
+    /// Records that the user typed `bytes`; dropped unless [`with_input`](Self::with_input) is on.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl<W: Write> Recorder<W> {
         if self.input { self.text(at, 'i', 1, bytes) } else { Ok(()) }
     }
 
-    /// The screen has another size.
+    /// Records another size of the screen.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl<W: Write> Recorder<W> {
         self.line(at, 'r', &format!("{}x{}", size.cols(), size.rows()))
     }
 
-    /// A mark to come back to.
+    /// Records a mark that a player can jump to.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<W: Write> Recorder<W> {
         self.line(at, 'm', label)
     }
 
-    /// The program ended; only version 3 has a word for it.
+    /// Records the end of the program. Version 2 has no event for it.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// All `events` of a recording, `speed` times as fast; pauses are cut to the header's limit. A speed that is not
+    /// Creates a replay of `events`, `speed` times as fast; pauses are cut to the header's limit. A speed that is not
     /// above zero plays everything at once.
     pub fn new(header: &Header, events: impl IntoIterator<Item = Event>, speed: f64) -> Self {
         let limit = header.idle_time_limit.unwrap_or(Duration::MAX);
@@ -32,13 +32,13 @@ impl Replay {
         Self { events: events.collect() }
     }
 
-    /// When the next event is due, since the start of the replay; none at the end.
+    /// Returns the time of the next event, since the start of the replay, or `None` at the end.
     #[must_use]
     pub fn next_at(&self) -> Option<Duration> {
         self.events.front().map(|event| event.at)
     }
 
-    /// The next event, if it is due at `now`.
+    /// Returns the next event if it is due at `now`.
     pub fn due(&mut self, now: Duration) -> Option<EventKind> {
         if self.next_at()? <= now { self.events.pop_front().map(|event| event.kind) } else { None }
     }

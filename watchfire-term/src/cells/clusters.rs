@@ -48,12 +48,12 @@ impl Addition {
 }
 
 impl Clusters {
-    /// The text of a cluster.
+    /// Returns the text of a cluster.
     pub(crate) fn text(&self, number: u32) -> &str {
         self.texts.get(number as usize).map_or("\u{fffd}", |text| text)
     }
 
-    /// A cell with `text` in it, which is one grapheme.
+    /// Returns a cell with `text`, which is one grapheme.
     pub(crate) fn cell(&mut self, text: &str, pen: Pen) -> Cell {
         let mut chars = text.chars();
         match (chars.next(), chars.next()) {

@@ -31,7 +31,7 @@ impl Links {
         self.links.get(usize::from(number).checked_sub(1)?)?.as_ref()
     }
 
-    /// The number of a link, unless it is too long or there are too many.
+    /// Returns the number of a link, unless it is too long or there are too many.
     pub(crate) fn number(&mut self, id: &str, uri: &str) -> u16 {
         // An empty target ends a link. One that is cut off would lead elsewhere, so a long one is none.
         if uri.is_empty() || uri.len() > LONGEST || id.len() > 256 {

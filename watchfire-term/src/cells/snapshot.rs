@@ -16,7 +16,7 @@ pub(crate) struct Looks<'a> {
     pub(crate) links: &'a Links,
 }
 
-/// The line that cells make.
+/// Makes a line of cells.
 pub(crate) fn line(
     cells: &[Cell],
     wrapped: bool,
@@ -93,7 +93,7 @@ fn number(link: &Arc<Hyperlink>, links: &mut Vec<Arc<Hyperlink>>) -> u16 {
     (index + 1) as u16
 }
 
-/// Cells but for those at the end that look like spaces.
+/// Cuts the cells at the end that look like spaces.
 pub(crate) fn without_end(cells: &[Cell]) -> &[Cell] {
     let spaces = |cells: &[Cell]| cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell)).is_space();
     let whole = cells.rchunks(16).take_while(|cells| spaces(cells)).map(<[Cell]>::len).sum::<usize>();
@@ -106,7 +106,7 @@ pub(crate) fn without_end(cells: &[Cell]) -> &[Cell] {
     cells
 }
 
-/// Cells but for the place at the end that a wide character did not fit into.
+/// Cuts the cell at the end that a wide character did not fit into.
 pub(crate) fn without_filler(cells: &[Cell]) -> &[Cell] {
     match cells {
         [rest @ .., last] if last.has(Cell::FILLER) => rest,
@@ -139,7 +139,7 @@ pub(crate) fn row_text(cells: &[Cell], clusters: &Clusters, text: &mut String) {
     }
 }
 
-/// ASCII in the default style.
+/// Makes a line of ASCII in the default style.
 fn simple_line(cells: &[Cell], wrapped: bool) -> Line {
     let text: String = cells
         .iter()
@@ -163,7 +163,7 @@ fn simple_line(cells: &[Cell], wrapped: bool) -> Line {
 pub(crate) struct LineCache(Vec<Option<(u64, Arc<Line>)>>);
 
 impl LineCache {
-    /// The line kept for a row, if nothing changed since; otherwise a new one.
+    /// Returns the line kept for a row if nothing changed since, and makes a new one otherwise.
     pub(crate) fn line(&mut self, storage: usize, changed_at: u64, make: impl FnOnce() -> Line) -> Arc<Line> {
         if self.0.len() <= storage {
             self.0.resize(storage + 1, None);

@@ -83,7 +83,7 @@ impl Look {
         self.rest = self.rest & !(0xffff << BITS) | (bits as u64) << BITS;
     }
 
-    /// The number of a hyperlink; zero for none.
+    /// Returns the number of a hyperlink; zero for none.
     pub(crate) const fn link(self) -> u16 {
         (self.rest >> LINK) as u16
     }
@@ -111,7 +111,7 @@ impl Look {
         }
     }
 
-    /// 0 for none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed, as in SGR 4:n.
+    /// Sets the kind of underline: 0 for none, 1 single, 2 double, 3 curly, 4 dotted, 5 dashed, as in SGR 4:n.
     pub(crate) fn set_underline(&mut self, kind: u16) {
         self.set_bits(self.bits() & 0xff | kind.min(5) << 8);
     }
@@ -164,7 +164,7 @@ impl Styles {
         self.looks.get(number as usize).copied().unwrap_or_default()
     }
 
-    /// The number of `look`.
+    /// Returns the number of `look`.
     #[inline]
     pub(crate) fn number(&mut self, look: Look) -> u32 {
         if look == Look::default() {
@@ -223,7 +223,7 @@ impl Styles {
         self.limit = ((self.looks.len() - self.free.len()) * 2).max(FIRST_LIMIT);
     }
 
-    /// The links of looks that are marked as used.
+    /// Yields the links of looks that are marked as used.
     pub(crate) fn links<'a>(&'a self, used: &'a [bool]) -> impl Iterator<Item = u16> + 'a {
         self.looks.iter().zip(used).filter(|(_, used)| **used).map(|(look, _)| look.link())
     }

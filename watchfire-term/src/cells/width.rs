@@ -17,7 +17,7 @@ pub(crate) struct Width(u8);
 const JOINS: u8 = 4;
 
 impl Width {
-    /// 0, 1 or 2.
+    /// Returns the number of columns: 0, 1 or 2.
     #[inline]
     pub(crate) const fn columns(self) -> usize {
         (self.0 & 3) as usize
@@ -54,7 +54,7 @@ pub(crate) struct Widths(&'static [Width; END]);
 static WIDTHS: LazyLock<Box<[Width; END]>> = LazyLock::new(Widths::compute);
 
 impl Widths {
-    /// The table. Take it once per run.
+    /// Returns the table. Take it once per run.
     #[inline]
     pub(crate) fn table() -> Self {
         Self(&WIDTHS)
@@ -83,7 +83,7 @@ impl Widths {
             && u32::from_ne_bytes([a, b, c, d]) & mask == u32::from_ne_bytes([1; 4])
     }
 
-    /// Characters of the planes that the table leaves out.
+    /// Returns the width of a character in the planes that the table leaves out.
     fn beyond(c: char) -> Width {
         match c {
             // Ideographs, assigned or not: UAX #11 makes both planes wide as a whole.

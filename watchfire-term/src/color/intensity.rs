@@ -1,7 +1,7 @@
 //! How bright a screen of X11 shines for each number it is given, as xterm's colours of the CIE and by intensity
 //! come out: measured with a running xterm, for red, green and blue.
 
-/// The byte that makes the brightness `intensity`, from 0 to 1, of a channel.
+/// Returns the byte that makes the brightness `intensity`, from 0 to 1, of a channel.
 pub(crate) fn byte(channel: usize, intensity: f64) -> u8 {
     let value = (intensity.clamp(0.0, 1.0) * 65536.0) as u32;
     let steps = STEPS.get(channel).map_or(&[][..], |steps| &steps[..]);

@@ -1,6 +1,6 @@
 //! Names of colours, as X11 knows them.
 
-/// The colour of a name, whose case and blanks do not matter.
+/// Returns the colour of a name, whose case and blanks do not matter.
 pub(crate) fn named(name: &str) -> Option<[u8; 3]> {
     let name: String = name.chars().filter(|c| *c != ' ').map(|c| c.to_ascii_lowercase()).collect();
     if let Some(percent) = name.strip_prefix("gray").or_else(|| name.strip_prefix("grey"))

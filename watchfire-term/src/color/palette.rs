@@ -150,7 +150,7 @@ fn all<T: Copy + Default>(parts: [&str; 3], read: impl Fn(&str) -> Option<T>) ->
     Some([read(parts[0])?, read(parts[1])?, read(parts[2])?])
 }
 
-/// 1 to 4 digits for each part; they are the high ones.
+/// Parses 1 to 4 digits for each part, which are its high ones.
 fn hash(digits: &str) -> Option<[u8; 3]> {
     let each = digits.len() / 3;
     if !digits.is_ascii() || !digits.len().is_multiple_of(3) || !(1..=4).contains(&each) {

@@ -16,7 +16,7 @@ const CHROMA_SCALE: f64 = 7.50725;
 
 type Xyz = [f64; 3];
 
-/// The colour that three numbers are in the space of this name.
+/// Returns the colour that three numbers are in the space of this name.
 pub(crate) fn parse(space: &str, numbers: [f64; 3]) -> Option<[u8; 3]> {
     let [a, b, c] = numbers;
     let color = match space {
@@ -46,7 +46,7 @@ fn fits(light: [f64; 3]) -> bool {
     light.iter().all(|part| (-1e-5..=1.0 + 1e-5).contains(part))
 }
 
-/// The light that is nearest to a colour which no screen can show: of the same hue and value, and less chroma.
+/// Returns the light that is nearest to a colour which no screen can show: of the same hue and value, and less chroma.
 fn brought_in(color: Xyz) -> [f64; 3] {
     let (hue, value, chroma) = to_hvc(color);
     // Numbers from a child may be anything, also none at all.

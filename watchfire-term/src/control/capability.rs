@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// `k1` to `k9`, `k;`, `F1`, `F2`, or `kf1` to `kf12`, and the tab that goes back.
+/// Returns the key of `k1` to `k9`, `k;`, `F1`, `F2`, or `kf1` to `kf12`, and the tab that goes back.
 fn function_key(name: &str) -> Option<Key> {
     let number = match name {
         "kB" | "kcbt" => return Some(Key::new(KeyCode::Tab).with_modifiers(Modifiers::SHIFT)),

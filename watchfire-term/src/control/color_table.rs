@@ -9,7 +9,7 @@ const RGB: &str = "2";
 const TOLD: u8 = 16;
 
 impl State {
-    /// DECRQTSR: the colours (2). The report of everything else (1) is empty.
+    /// DECRQTSR: reports the colours (2). The report of everything else (1) is empty.
     pub(crate) fn state_report(&mut self, what: u16) {
         match what {
             1 => self.reply_dcs("1$s"),

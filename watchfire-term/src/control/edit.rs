@@ -4,7 +4,7 @@ use crate::state::charset::Charset;
 use crate::state::{Protect, State};
 
 impl State {
-    /// ICH.
+    /// ICH: inserts blanks at the cursor.
     pub(crate) fn insert_characters(&mut self, count: usize) {
         // Outside of the side margins ICH and DCH have no effect (VT420 manual).
         if self.is_between() {
@@ -13,7 +13,7 @@ impl State {
         self.wrap = false;
     }
 
-    /// DCH.
+    /// DCH: deletes characters at the cursor.
     pub(crate) fn delete_characters(&mut self, count: usize) {
         if self.is_between() {
             self.shift_left(self.row, self.col, self.margins.right, count);
@@ -21,7 +21,7 @@ impl State {
         self.wrap = false;
     }
 
-    /// IL.
+    /// IL: inserts blank lines at the cursor.
     pub(crate) fn insert_lines(&mut self, count: usize) {
         if self.is_inside() {
             self.rows_down(self.row, self.margins.bottom, count);
@@ -30,7 +30,7 @@ impl State {
         }
     }
 
-    /// DL.
+    /// DL: deletes lines at the cursor.
     pub(crate) fn delete_lines(&mut self, count: usize) {
         if self.is_inside() {
             if self.row == 0 {
@@ -41,35 +41,35 @@ impl State {
         }
     }
 
-    /// SL.
+    /// SL: scrolls left.
     pub(crate) fn scroll_left(&mut self, count: usize) {
         if self.is_inside() {
             self.columns_left(self.margins.left, count);
         }
     }
 
-    /// SR.
+    /// SR: scrolls right.
     pub(crate) fn scroll_right(&mut self, count: usize) {
         if self.is_inside() {
             self.columns_right(self.margins.left, count);
         }
     }
 
-    /// DECIC.
+    /// DECIC: inserts blank columns at the cursor.
     pub(crate) fn insert_columns(&mut self, count: usize) {
         if self.is_inside() {
             self.columns_right(self.col, count);
         }
     }
 
-    /// DECDC.
+    /// DECDC: deletes columns at the cursor.
     pub(crate) fn delete_columns(&mut self, count: usize) {
         if self.is_inside() {
             self.columns_left(self.col, count);
         }
     }
 
-    /// DECBI.
+    /// DECBI: moves left, scrolling at the left margin.
     pub(crate) fn back_index(&mut self) {
         if self.col != self.margins.left {
             return self.back(1);
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// DECFI.
+    /// DECFI: moves right, scrolling at the right margin.
     pub(crate) fn forward_index(&mut self) {
         self.changed = true;
         if self.col + 1 == self.margins.right {
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// TBC.
+    /// TBC: clears tab stops.
     pub(crate) fn clear_tabs(&mut self, what: u16) {
         match what {
             0 => self.tabs.set(self.col, false),
@@ -102,7 +102,7 @@ impl State {
         }
     }
 
-    /// DECSCA, SPA and EPA.
+    /// DECSCA, SPA and EPA: guards characters that follow from erasing.
     pub(crate) fn guard(&mut self, how: Protect, on: bool) {
         // EPA ends the guarding of what is written, but what SPA has guarded stays safe from every kind of erasing.
         if on || how == Protect::Dec {
@@ -112,7 +112,7 @@ impl State {
         self.apply_look();
     }
 
-    /// Locking shifts.
+    /// Locking shifts: selects the character set that is used.
     pub(crate) fn shift(&mut self, set: u8) {
         self.charsets.left = set;
         self.update_special();
@@ -123,7 +123,7 @@ impl State {
         self.update_special();
     }
 
-    /// SCS.
+    /// SCS: designates a character set.
     pub(crate) fn designate(&mut self, mark: u8, second: u8, last: u8) {
         let (index, wide) = match mark {
             b'(' => (0, false),

@@ -7,7 +7,7 @@ use crate::cells::grid::Slot;
 use crate::state::{Protect, State};
 
 impl State {
-    /// ED and DECSED.
+    /// ED and DECSED: erases in the display.
     pub(crate) fn erase_display(&mut self, what: u16, selective: bool) {
         let (rows, cols) = (self.rows(), self.cols());
         match what {
@@ -35,7 +35,7 @@ impl State {
         (self.wrap, self.changed) = (false, true);
     }
 
-    /// EL and DECSEL.
+    /// EL and DECSEL: erases in the line.
     pub(crate) fn erase_line(&mut self, what: u16, selective: bool) {
         let cols = self.cols();
         match what {
@@ -47,7 +47,7 @@ impl State {
         self.wrap = false;
     }
 
-    /// ECH.
+    /// ECH: erases characters at the cursor.
     pub(crate) fn erase_characters(&mut self, count: usize) {
         let end = (self.col + count).min(self.cols());
         self.erase_cells(self.row, self.col..end, false);
@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// DECSERA, in one row: takes the characters and leaves their look.
+    /// DECSERA, in one row: erases the characters and keeps their look.
     pub(crate) fn empty_cells(&mut self, row: usize, columns: Range<usize>) {
         self.changed = true;
         if columns.end == self.cols() {

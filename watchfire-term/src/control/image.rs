@@ -26,7 +26,7 @@ impl State {
         self.place_image(ImageProtocol::Sixel, sequence);
     }
 
-    /// An application program command. Kitty's are the only ones that are known.
+    /// Carries out an application program command. Only kitty's are known.
     pub(crate) fn application_command(&mut self, data: &[u8]) {
         let Some(command) = data.strip_prefix(b"G").filter(|_| self.options.image_bytes > 0) else { return };
         // Later parts of an image have the key `m` and no action.
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// OSC 1337: images of iTerm2, at once or in parts.
+    /// OSC 1337: takes images of iTerm2, at once or in parts.
     pub(crate) fn iterm_file(&mut self, data: &[u8]) {
         if self.options.image_bytes == 0 {
             return;

@@ -20,7 +20,7 @@ impl State {
         (self.wrap, self.joining, self.changed) = (false, false, true);
     }
 
-    /// To a place counted from 0, relative to the margins in origin mode.
+    /// Moves to a place counted from 0, relative to the margins in origin mode.
     pub(crate) fn go_to(&mut self, row: usize, col: usize) {
         let (top, bottom, left, right) = if self.on(Mode::Origin) {
             (self.margins.top, self.margins.bottom, self.margins.left, self.margins.right)
@@ -33,12 +33,12 @@ impl State {
         self.moved();
     }
 
-    /// The row as the child counts it: from the margin in origin mode.
+    /// Returns the row as the child counts it: from the margin in origin mode.
     pub(crate) fn own_row(&self) -> usize {
         if self.on(Mode::Origin) { self.row.saturating_sub(self.margins.top) } else { self.row }
     }
 
-    /// The column as the child counts it.
+    /// Returns the column as the child counts it.
     pub(crate) fn own_col(&self) -> usize {
         if self.on(Mode::Origin) { self.col.saturating_sub(self.margins.left) } else { self.col }
     }
@@ -64,7 +64,7 @@ impl State {
         self.moved();
     }
 
-    /// To the left, and in reverse wrap mode on to the row above.
+    /// Moves to the left, and in reverse wrap mode on to the row above.
     pub(crate) fn back(&mut self, mut count: usize) {
         // Reverse wrap is nothing without wrap: xterm requires both modes.
         let reverse = self.on(Mode::ReverseWrap) || self.on(Mode::ReverseWrapExtended);
@@ -102,7 +102,7 @@ impl State {
         self.moved();
     }
 
-    /// To the next row, scrolling at the bottom margin.
+    /// Moves to the next row, scrolling at the bottom margin.
     #[inline]
     pub(crate) fn index(&mut self) {
         self.changed = true;
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// To the row above, scrolling at the top margin.
+    /// Moves to the row above, scrolling at the top margin.
     pub(crate) fn reverse_index(&mut self) {
         self.moved();
         if self.row == self.margins.top {
@@ -161,7 +161,7 @@ impl State {
         (self.joining, self.changed) = (false, true);
     }
 
-    /// DECSTBM, from 0, the end outside. Sets nothing unless two rows are left.
+    /// DECSTBM: sets the rows of the margins, from 0, the end outside. Does nothing unless two rows are left.
     pub(crate) fn set_rows(&mut self, top: usize, bottom: usize) {
         let bottom = bottom.min(self.rows());
         if top + 1 < bottom {
@@ -170,7 +170,7 @@ impl State {
         }
     }
 
-    /// DECSLRM, from 0, the end outside. Sets nothing unless two columns are left.
+    /// DECSLRM: sets the columns of the margins, from 0, the end outside. Does nothing unless two columns are left.
     pub(crate) fn set_columns(&mut self, left: usize, right: usize) {
         let right = right.min(self.cols());
         if left + 1 < right {
@@ -184,7 +184,7 @@ impl State {
         (self.margins.left, self.margins.right) = (0, self.cols());
     }
 
-    /// DECDHL, DECSWL, DECDWL: 0 for single width.
+    /// DECDHL, DECSWL, DECDWL: sets the size of the line, 0 for single width.
     pub(crate) fn set_line_size(&mut self, size: u8) {
         // Only lines as wide as the screen can be stretched.
         if self.on(Mode::LeftRightMargins) || self.grid.slot(self.row).size == size {

@@ -10,7 +10,7 @@ use crate::state::modes::Mode;
 const EMOJI_SELECTOR: char = '\u{fe0f}';
 
 impl State {
-    /// Printable ASCII.
+    /// Prints ASCII.
     #[inline(always)]
     pub(crate) fn print_ascii(&mut self, run: &[u8]) {
         self.changed = true;
@@ -24,7 +24,7 @@ impl State {
         self.col += run.len();
     }
 
-    /// The same, when it takes more than one row, or there is something special about it.
+    /// Prints ASCII that takes more than one row, or in a mode that is special.
     fn print_long_ascii(&mut self, mut run: &[u8]) {
         if self.special || self.joining {
             return run.iter().for_each(|byte| self.put(char::from(*byte)));
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Any characters.
+    /// Prints any characters.
     pub(crate) fn print_chars(&mut self, mut run: &[char]) {
         self.changed = true;
         let widths = Widths::table();
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Characters of one or two columns as far as the row goes; how many that were.
+    /// Prints characters of one or two columns as far as the row goes. Returns their number.
     fn print_plain(&mut self, run: &[char], limit: usize, graphemes: bool, widths: Widths) -> usize {
         let (row, start, pen, stamp) = (self.row, self.col, self.pen(), self.stamp);
         // No further than these characters reach, because cells that are opened count as written.
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// One character, with all that may be special about it.
+    /// Prints one character, with all that may be special about it.
     pub(crate) fn put(&mut self, c: char) {
         let c = self.charsets.map(c);
         if self.special {
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    /// The last character again.
+    /// REP: prints the last character again.
     pub(crate) fn repeat(&mut self, count: usize) {
         // More than the screen holds shows nothing new.
         let count = count.min(self.rows() * self.cols());
@@ -302,13 +302,13 @@ impl State {
         if self.col >= self.margins.left { self.margins.left } else { 0 }
     }
 
-    /// Goes on in the next row.
+    /// Continues in the next row.
     pub(crate) fn wrap_line(&mut self) {
         let last = self.grid.cell(self.row, self.col);
         self.go_on(!last.is_empty() || last.has(Cell::SPACER));
     }
 
-    /// The same, from a row that is `full` or not.
+    /// Continues in the next row from one that is `full` or not.
     fn go_on(&mut self, full: bool) {
         let (margins, below) = (self.margins, self.row + 1);
         // Only a line that fills the whole width can be joined with the next row at another width. Between margins,
@@ -335,7 +335,7 @@ impl State {
     }
 }
 
-/// Characters into cells, as far as both go: how many, into how many cells, and what the row has now.
+/// Writes characters into cells as far as both go. Returns the numbers of characters and cells, and the flags of the row.
 ///
 /// A loop for each kind, for that is what keeps each of them small.
 fn fill(cells: &mut [Cell], run: &[char], pen: Pen, graphemes: bool, widths: Widths) -> (usize, usize, u8) {

@@ -28,7 +28,7 @@ struct Area {
 }
 
 impl State {
-    /// Four parameters from `first` on: top, left, bottom, right, from 1, relative to the margins in origin mode.
+    /// Reads four parameters from `first` on: top, left, bottom, right, from 1, relative to the margins in origin mode.
     fn area(&self, params: &Params, first: usize) -> Option<Area> {
         let (top, left, bottom, right) = if self.on(Mode::Origin) {
             (self.margins.top, self.margins.left, self.margins.bottom, self.margins.right)
@@ -45,14 +45,14 @@ impl State {
         (!rows.is_empty() && !columns.is_empty()).then_some(Area { rows, columns })
     }
 
-    /// The cells of an area.
+    /// Yields the cells of an area.
     pub(crate) fn area_cells(&self, params: &Params) -> impl Iterator<Item = Cell> {
         let area = self.area(params, 0).into_iter();
         area.flat_map(|area| area.rows.flat_map(move |row| area.columns.clone().map(move |col| (row, col))))
             .map(|(row, col)| self.grid.cell(row, col))
     }
 
-    /// DECCRA.
+    /// DECCRA: copies an area.
     pub(crate) fn copy_area(&mut self, params: &Params) {
         let Some(area) = self.area(params, 0) else { return };
         let at = |index| usize::from(params.value_or(index, 1)) - 1;
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// DECFRA.
+    /// DECFRA: fills an area with a character.
     pub(crate) fn fill_area(&mut self, params: &Params) {
         let code = u32::from(params.value(0));
         // DEC's manual allows the graphic characters of both halves only. A control character in a cell would act on
@@ -90,7 +90,7 @@ impl State {
         self.fill(area, cell);
     }
 
-    /// DECERA.
+    /// DECERA: erases an area.
     pub(crate) fn erase_area(&mut self, params: &Params) {
         let blank = self.blank();
         if let Some(area) = self.area(params, 0) {
@@ -98,7 +98,7 @@ impl State {
         }
     }
 
-    /// DECSERA.
+    /// DECSERA: erases the characters of an area that are not guarded.
     pub(crate) fn erase_area_selectively(&mut self, params: &Params) {
         if let Some(area) = self.area(params, 0) {
             for row in area.rows {
@@ -169,7 +169,7 @@ impl State {
         }
     }
 
-    /// DECRQCRA: a sum over the characters and their attributes, as xterm makes it.
+    /// DECRQCRA: reports a sum over the characters and their attributes, as xterm makes it.
     pub(crate) fn checksum(&mut self, params: &Params) {
         let (id, flags) = (params.value(0), self.checksum_flags);
         let (mut sum, mut first) = (0_u16, true);
@@ -230,7 +230,7 @@ impl State {
         code
     }
 
-    /// DECALN: a screen of E.
+    /// DECALN: fills the screen with E.
     pub(crate) fn alignment_pattern(&mut self) {
         // The pattern is for adjusting a tube: it covers the screen, so margins and origin mode are reset and the
         // cursor goes home.

@@ -239,7 +239,7 @@ fn lay_out(lines: &[Logical], cols: usize, cursor: Place) -> (Vec<Row>, (usize, 
     (rows, at)
 }
 
-/// No left half without the right.
+/// Empties a left half without its right one.
 fn empty_half(grid: &mut Grid, row: usize, stamp: u64) {
     let last = grid.cols() - 1;
     if grid.cell(row, last).has(Cell::WIDE) {

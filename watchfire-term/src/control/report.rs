@@ -6,7 +6,7 @@ use crate::state::modes::{Mode, Modes};
 use crate::state::{Dcs, Protect, State};
 
 impl State {
-    /// A control sequence as answer.
+    /// Answers with a control sequence.
     pub(crate) fn reply_csi(&mut self, rest: &str) {
         // 8-bit controls (S8C1T) are possible only where the embedder takes C1 controls as bytes. In UTF-8 they would
         // be errors.
@@ -14,14 +14,14 @@ impl State {
         self.reply(&[introducer, rest.as_bytes()].concat());
     }
 
-    /// A device control string as answer.
+    /// Answers with a device control string.
     pub(crate) fn reply_dcs(&mut self, rest: &str) {
         let (introducer, end): (&[u8], &[u8]) =
             if self.eight_bit_replies { (b"\x90", b"\x9c") } else { (b"\x1bP", b"\x1b\\") };
         self.reply(&[introducer, rest.as_bytes(), end].concat());
     }
 
-    /// An operating system command as answer, ended like the question.
+    /// Answers with an operating system command, ended like the question.
     pub(crate) fn reply_osc(&mut self, rest: &str, bell: bool) {
         let (introducer, st): (&[u8], &[u8]) =
             if self.eight_bit_replies { (b"\x9d", b"\x9c") } else { (b"\x1b]", b"\x1b\\") };
@@ -29,7 +29,7 @@ impl State {
         self.reply(&[introducer, rest.as_bytes(), end].concat());
     }
 
-    /// DA1, DA2 and DA3.
+    /// DA1, DA2 and DA3: reports what the terminal is.
     pub(crate) fn device_attributes(&mut self, mark: u8, params: &Params) {
         // ECMA-48: 0 asks, and any other value is an answer. To answer those would let two terminals talk for ever.
         if params.value(0) != 0 {
@@ -50,7 +50,7 @@ impl State {
         self.reply_dcs(&format!(">|{version}"));
     }
 
-    /// DSR and its DEC variants.
+    /// DSR and its DEC variants: reports the status.
     pub(crate) fn status(&mut self, private: bool, params: &Params) {
         let place = format!("{};{}", self.own_row() + 1, self.own_col() + 1);
         // Each generation of terminals knew more to ask for.
@@ -82,14 +82,14 @@ impl State {
         }
     }
 
-    /// Mode 2031 and its query: 1 dark, 2 light.
+    /// Mode 2031 and its query: reports the colour scheme, 1 dark, 2 light.
     pub(crate) fn color_scheme(&mut self) {
         // Contour's numbers, which others took over.
         let scheme = if self.options.colors.is_dark() { 1 } else { 2 };
         self.reply_csi(&format!("?997;{scheme}n"));
     }
 
-    /// DECRQM.
+    /// DECRQM: reports a mode.
     pub(crate) fn mode_report(&mut self, private: bool, number: u16) {
         let known = if private { self.dec_mode(number) } else { Modes::ansi(number) };
         // 0 not known, 1 set, 2 reset, 3 always set, 4 always reset.
@@ -107,7 +107,7 @@ impl State {
         self.reply_csi(&format!("{}{number};{value}$y", if private { "?" } else { "" }));
     }
 
-    /// The mode of a number, if the level in force has it.
+    /// Returns the mode of a number, if the level in force has it.
     pub(crate) fn dec_mode(&self, number: u16) -> Option<Mode> {
         let since = match number {
             42 => 2,
@@ -118,14 +118,14 @@ impl State {
         Modes::dec(number).filter(|_| self.level >= since)
     }
 
-    /// DECREQTPARM.
+    /// DECREQTPARM: reports the parameters of the line.
     pub(crate) fn terminal_parameters(&mut self, value: u16) {
         if value <= 1 {
             self.reply_csi(&format!("{};1;1;128;128;1;0x", value + 2));
         }
     }
 
-    /// DECRQSS: how a setting could be made again.
+    /// DECRQSS: reports the sequence that makes a setting.
     pub(crate) fn setting(&mut self, request: &[u8]) {
         let (margins, rows, cols) = (self.margins, self.rows(), self.cols());
         let answer = match request {
@@ -156,14 +156,14 @@ impl State {
         }
     }
 
-    /// XTSMGRAPHICS: there are no graphics.
+    /// XTSMGRAPHICS: reports that there are no graphics.
     pub(crate) fn graphics_attributes(&mut self, item: u16) {
         // 3: it failed. 1: no such item. A child that asks for sixel colours learns that there are none.
         let status = if matches!(item, 1 | 2) { 3 } else { 1 };
         self.reply_csi(&format!("?{item};{status}S"));
     }
 
-    /// DECRQPSR: the cursor (1) or the tab stops (2).
+    /// DECRQPSR: reports the cursor (1) or the tab stops (2).
     pub(crate) fn presentation(&mut self, kind: u16) {
         match kind {
             1 => {

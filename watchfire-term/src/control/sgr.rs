@@ -11,7 +11,7 @@ pub(crate) fn apply(params: &Params, look: &mut Look) {
     if params.is_flat() { apply_flat(params.values(), look) } else { apply_grouped(params, look) }
 }
 
-/// The general way.
+/// Applies parameters some of which have subparameters.
 fn apply_grouped(params: &Params, look: &mut Look) {
     let mut index = 0;
     while index < params.len() {
@@ -32,7 +32,7 @@ fn apply_grouped(params: &Params, look: &mut Look) {
     }
 }
 
-/// The same where no colons are, which is nearly always.
+/// Applies parameters without colons, as nearly all are.
 fn apply_flat(mut values: &[u16], look: &mut Look) {
     while let [code, rest @ ..] = values {
         values = rest;
@@ -63,7 +63,7 @@ fn set_color(code: u16, paint: Option<Paint>, look: &mut Look) {
     }
 }
 
-/// A code that stands by itself.
+/// Applies a code that stands by itself.
 #[inline(always)]
 fn set(code: u16, look: &mut Look) {
     match code {
@@ -106,7 +106,7 @@ fn set(code: u16, look: &mut Look) {
     }
 }
 
-/// The colour that 38, 48 or 58 introduce, with colons or semicolons, and how many values that takes.
+/// Reads the colour that 38, 48 or 58 introduce, with colons or semicolons. Returns it and the number of values read.
 fn color(params: &Params, index: usize) -> (Option<Paint>, usize) {
     let group = params.group(index);
     let byte = |value: u16| value.min(255) as u8;

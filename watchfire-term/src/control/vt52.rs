@@ -5,7 +5,7 @@ use crate::state::charset::Charsets;
 use crate::state::modes::Mode;
 
 impl State {
-    /// DECANM: to VT52 mode (reset), and back to what a VT100 knows. There are no margins; character sets are
+    /// DECANM: changes to VT52 mode (reset), and back to ANSI mode. There are no margins; character sets are
     /// set aside meanwhile.
     pub(crate) fn set_ansi(&mut self, on: bool) {
         if on {

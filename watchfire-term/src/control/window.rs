@@ -14,7 +14,7 @@ const MOST_ROWS: usize = 500;
 const DISPLAY: (usize, usize) = (1080, 1920);
 
 impl State {
-    /// `CSI t`.
+    /// XTWINOPS: changes and reports sizes and titles.
     pub(crate) fn window(&mut self, params: &Params) {
         let (rows, cols) = (self.rows(), self.cols());
         let (width, height) = self.options.cell_pixels;
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// A height and a width that are asked for: left out, it stays; zero is as much as there is.
+    /// Reads the height and width that are asked for: left out, it stays; zero is as much as there is.
     fn wanted(&self, params: &Params, now: (usize, usize), most: (usize, usize)) -> (usize, usize) {
         let one = |index, now, most| match usize::from(params.value(index)) {
             _ if !params.is_given(index) => now,
@@ -69,19 +69,19 @@ impl State {
         (one(1, now.0, most.0), one(2, now.1, most.1))
     }
 
-    /// The display that the window would be on, height and width.
+    /// Returns the height and width of the display that the window would be on.
     fn display_pixels(&self) -> (usize, usize) {
         let (width, height) = self.options.cell_pixels;
         (DISPLAY.0.max(self.rows() * usize::from(height)), DISPLAY.1.max(self.cols() * usize::from(width)))
     }
 
-    /// The same in rows and columns.
+    /// Returns the same in rows and columns.
     fn display(&self) -> (usize, usize) {
         let ((high, wide), (width, height)) = (self.display_pixels(), self.options.cell_pixels);
         (high / usize::from(height.max(1)), wide / usize::from(width.max(1)))
     }
 
-    /// As large as the display, wholly (1), in height (2) or in width (3), or as before (0); 10 stands for the full
+    /// Makes the screen as large as the display, wholly (1), in height (2) or in width (3), or as before (0); 10 stands for the full
     /// screen, to which 2 is there and back.
     fn maximize(&mut self, what: u16, how: u16) {
         let (rows, cols) = (self.rows(), self.cols());
@@ -130,7 +130,7 @@ impl State {
         }
     }
 
-    /// XTSMTITLE and XTRMTITLE.
+    /// XTSMTITLE and XTRMTITLE: sets and resets modes of titles.
     pub(crate) fn set_title_modes(&mut self, params: &Params, on: bool) {
         if !on && params.len() == 1 && params.value(0) == 0 && params.values() == [0] {
             self.title_modes &= !1;
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// DECSCPP and DECSNLS.
+    /// DECSCPP: sets the number of columns.
     pub(crate) fn set_page_columns(&mut self, cols: u16) {
         let cols = if cols == 0 { 80 } else { usize::from(cols) };
         self.child_resize(cols, self.rows());
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// Mode 2048: the size, unasked.
+    /// Mode 2048: reports the size without a question.
     pub(crate) fn report_size(&mut self) {
         let (rows, cols) = (self.rows(), self.cols());
         let (width, height) = self.options.cell_pixels;

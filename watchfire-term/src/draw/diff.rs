@@ -48,7 +48,7 @@ fn is_wide(cells: &[Option<Cell<'_>>], col: usize) -> bool {
     cells.get(col).copied().flatten().is_some_and(|cell| cell.width == 2)
 }
 
-/// The cell that begins in each column.
+/// Returns the cell that begins in each column.
 fn columns(line: &Line) -> Vec<Option<Cell<'_>>> {
     let mut columns = Vec::new();
     for cell in line.cells() {
@@ -136,7 +136,7 @@ const TAKEN_OVER: [(Modes, u16); 9] = [
     (Modes::MOUSE_SGR, 1006),
 ];
 
-/// Returns ANSI that takes a viewer's terminal from the modes `from` to `to`, so that what is typed there can be passed on as it is.
+/// Returns ANSI that takes a viewer's terminal from the modes `from` to `to`, so that keys typed there can be passed on unchanged.
 /// The viewer stays on the screen that it is on.
 #[must_use]
 pub fn modes(from: Modes, to: Modes) -> String {
@@ -258,7 +258,7 @@ fn end(style: Style, link: u16, out: &mut String) {
     }
 }
 
-/// The beginning of a link, or the end of one.
+/// Writes the beginning of a link, or the end of one.
 pub(crate) fn write_link(link: Option<&Hyperlink>, out: &mut String) {
     // An empty target ends a link, so no other sequence is needed.
     let (id, uri) = link.map_or(("", ""), |link| (&link.id, &link.uri));

@@ -72,7 +72,7 @@ impl<'a> Painter<'a> {
         4 * rows.map(|row| row.len() + 24 * changes(row) + 16).sum::<usize>() + 1024
     }
 
-    /// One cell, where the cursor is.
+    /// Writes one cell at the cursor.
     pub(crate) fn cell(&mut self, cell: Cell, out: &mut Vec<u8>) {
         self.pen(cell, out);
         self.text(cell, &[cell], out);
@@ -109,7 +109,7 @@ impl<'a> Painter<'a> {
         out.extend_from_slice(b"\r\x1b[2X");
     }
 
-    /// The cells of a row that are not blank.
+    /// Writes the cells of a row that are not blank.
     fn cells(&mut self, row: usize, columns: Range<usize>, out: &mut Vec<u8>) {
         let cells = self.grid.row(row);
         let mut rest = cells.get(columns.start..columns.end.min(cells.len())).unwrap_or(&[]);
@@ -144,7 +144,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// The text of cells that are alike.
+    /// Writes the text of cells that are alike.
     fn text(&mut self, first: Cell, run: &[Cell], out: &mut Vec<u8>) {
         if first.has(Cell::CLUSTER) {
             let text = self.state.clusters.text(first.content());
@@ -181,7 +181,7 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// The look of a cell, and whether it is guarded.
+    /// Switches to the look and the protection of a cell.
     #[inline]
     fn pen(&mut self, cell: Cell, out: &mut Vec<u8>) {
         if self.style != cell.style() {
@@ -199,7 +199,7 @@ impl<'a> Painter<'a> {
     }
 }
 
-/// The hyperlink of a number, or the end of one.
+/// Returns the sequence of a hyperlink, or of the end of one.
 pub(crate) fn link(state: &State, number: u16) -> String {
     let mut out = String::new();
     diff::write_link(state.links.get(number).map(|link| &**link), &mut out);

@@ -12,7 +12,7 @@ use crate::state::tabs::Tabs;
 use crate::state::{Protect, Saved, State};
 
 impl Emulator {
-    /// Bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
+    /// Returns bytes that reset a terminal of the same size and make it look and behave as this one: both screens, the
     /// cursor, what is saved, looks, links, margins, tab stops, character sets, modes, titles and colours.
     ///
     /// Left out are scrollback, images, prompt marks, what is on stacks (titles, XTPUSHSGR, XTPUSHCOLORS, the keyboard of the
@@ -102,7 +102,7 @@ fn charsets(charsets: Charsets, out: &mut String) {
     out.push_str(charsets.single.map_or("", |set| shift(["", "", "\x1bN", "\x1bO"], set)));
 }
 
-/// Everything that is not painted.
+/// Writes all state that is not painted.
 fn settings(state: &State, out: &mut String) {
     tabs(state, out);
     // Titles have no control characters, so they cannot end this command early.

@@ -23,7 +23,7 @@ pub(crate) fn change(from: Look, to: Look, out: &mut Vec<u8>) {
     }
 }
 
-/// The parameters that make a look from the default one.
+/// Returns the parameters that make a look from the default one.
 pub(crate) fn describe(look: Look) -> String {
     let mut text = Vec::new();
     put_look(look, &mut text);
@@ -66,7 +66,7 @@ fn put_count(count: usize, then: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// A number and what follows it.
+/// Writes a number and the byte after it.
 #[inline]
 fn put_number(number: u8, then: u8, out: &mut Vec<u8>) {
     let word = DIGITS.get(usize::from(number)).copied().unwrap_or(0);
@@ -76,7 +76,7 @@ fn put_number(number: u8, then: u8, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// A colour where it differs, with semicolons, which more terminals know than colons.
+/// Writes a colour if it differs, with semicolons, which more terminals know than colons.
 #[inline(always)]
 fn put_paint(was: Paint, is: Paint, indexed: &[u8; 5], rgb: &[u8; 5], default: &[u8; 3], out: &mut Vec<u8>) {
     if was == is {
@@ -97,7 +97,7 @@ fn put_paint(was: Paint, is: Paint, indexed: &[u8; 5], rgb: &[u8; 5], default: &
     }
 }
 
-/// All of a look, from zero, with a separator at the end.
+/// Writes a whole look, from the default one, with a separator at the end.
 fn put_look(look: Look, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0;");
     let attributes = look.attributes();

@@ -13,20 +13,20 @@ pub struct Key {
 }
 
 impl Key {
-    /// A key pressed alone.
+    /// Creates a key pressed alone.
     #[must_use]
     pub fn new(code: KeyCode) -> Self {
         Self { code, modifiers: Modifiers::NONE, kind: KeyKind::Press }
     }
 
-    /// With these modifiers.
+    /// Sets the modifiers.
     #[must_use]
     pub fn with_modifiers(mut self, modifiers: Modifiers) -> Self {
         self.modifiers = modifiers;
         self
     }
 
-    /// Held or released.
+    /// Sets whether it is pressed, repeated or released.
     #[must_use]
     pub fn with_kind(mut self, kind: KeyKind) -> Self {
         self.kind = kind;
@@ -87,7 +87,7 @@ impl Modifiers {
     /// The logo key, or command.
     pub const SUPER: Self = Self(8);
 
-    /// These and those.
+    /// Returns the union of two sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -99,7 +99,7 @@ impl Modifiers {
         self.0 & other.0 == other.0
     }
 
-    /// The number that stands for the set in sequences: 1 for none.
+    /// Returns the number that stands for the set in sequences: 1 for none.
     pub(super) const fn number(self) -> u8 {
         self.0 + 1
     }

@@ -95,7 +95,7 @@ pub(super) fn encode(key: &Key, flags: u8, state: &State) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The key as xterm has it, without SS3.
+/// Encodes the key as xterm does, without SS3.
 fn function_key(code: KeyCode, modifiers: &str, state: &State) -> Vec<u8> {
     let Some(bytes) = legacy::function_key(code, Modifiers::NONE, state) else { return Vec::new() };
     let text = String::from_utf8(bytes).unwrap_or_default();

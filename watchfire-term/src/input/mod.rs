@@ -24,7 +24,7 @@ use crate::emulator::Emulator;
 use crate::state::modes::Mode;
 
 impl Emulator {
-    /// The bytes for a key; empty when the child would get none, as for the release of one unless it asked.
+    /// Returns the bytes for a key; empty if the child gets none, as for a release unless it asked for those.
     #[must_use]
     pub fn encode_key(&self, key: &Key) -> Vec<u8> {
         // Kitty's protocol takes the place of xterm's as soon as any of its flags is set.
@@ -34,7 +34,7 @@ impl Emulator {
         }
     }
 
-    /// The bytes for pasted text. Escape and other control characters are taken out, so that a paste cannot end
+    /// Returns the bytes for pasted text. Escape and other control characters are taken out, so that a paste cannot end
     /// its own bracket or press keys; without brackets a line feed is the enter key.
     #[must_use]
     pub fn encode_paste(&self, text: &str) -> Vec<u8> {
@@ -54,7 +54,7 @@ impl Emulator {
         out.into_bytes()
     }
 
-    /// The bytes for gaining or losing the focus; empty unless the child asked (mode 1004).
+    /// Returns the bytes for gaining or losing the focus; empty unless the child asked (mode 1004).
     #[must_use]
     pub fn encode_focus(&self, gained: bool) -> Vec<u8> {
         match (self.state.on(Mode::Focus), gained) {
@@ -64,7 +64,7 @@ impl Emulator {
         }
     }
 
-    /// The bytes for what the mouse did; empty unless the child asked for that.
+    /// Returns the bytes for an event of the mouse; empty unless the child asked for that.
     #[must_use]
     pub fn encode_mouse(&self, mouse: &Mouse) -> Vec<u8> {
         mouse::encode(mouse, &self.state)

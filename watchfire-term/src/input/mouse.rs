@@ -19,13 +19,13 @@ pub struct Mouse {
 }
 
 impl Mouse {
-    /// The mouse did `kind` at `row` and `col`, both from 0.
+    /// Creates an event of the mouse at `row` and `col`, both from 0.
     #[must_use]
     pub fn new(kind: MouseKind, row: u16, col: u16) -> Self {
         Self { kind, row, col, modifiers: Modifiers::NONE }
     }
 
-    /// With these keys held.
+    /// Sets the keys held.
     #[must_use]
     pub fn with_modifiers(mut self, modifiers: Modifiers) -> Self {
         self.modifiers = modifiers;

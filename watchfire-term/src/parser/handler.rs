@@ -4,44 +4,44 @@ use super::Params;
 
 /// Receiver of a parser's reports. Every method does nothing by default.
 pub trait Handler {
-    /// Printable ASCII, at least one byte.
+    /// Takes printable ASCII, at least one byte.
     fn ascii(&mut self, _run: &[u8]) {}
 
-    /// Characters, at least one; no control characters. Bytes that are not UTF-8 arrive as U+FFFD.
+    /// Takes characters, at least one; no control characters. Bytes that are not UTF-8 arrive as U+FFFD.
     fn chars(&mut self, _run: &[char]) {}
 
-    /// A C0 control character, or a C1 one that does not introduce anything.
+    /// Takes a C0 control character, or a C1 one that does not introduce anything.
     fn control(&mut self, _byte: u8) {}
 
-    /// CR and LF, which most lines end with; the two as control characters, unless there is a faster way.
+    /// Takes CR and LF, which most lines end with. By default both are passed to [`control`](Self::control).
     fn line_end(&mut self) {
         self.control(b'\r');
         self.control(b'\n');
     }
 
-    /// A control sequence.
+    /// Takes a control sequence.
     fn csi(&mut self, _params: &Params, _sequence: Sequence) {}
 
-    /// An escape sequence.
+    /// Takes an escape sequence.
     fn esc(&mut self, _sequence: Sequence) {}
 
-    /// A question in VT52 mode for what the terminal is; `ESC / Z` is the answer. Everything else that there is in that
+    /// Takes the question in VT52 mode what the terminal is. The answer is `ESC / Z`. Everything else that there is in that
     /// mode is reported as the control or escape sequence that does the same.
     fn vt52_identify(&mut self) {}
 
-    /// An operating system command, without introducer and terminator. `bell` if BEL ended it.
+    /// Takes an operating system command, without introducer and terminator. `bell` if BEL ended it.
     fn osc(&mut self, _data: &[u8], _bell: bool) {}
 
-    /// An application program command, without introducer and terminator.
+    /// Takes an application program command, without introducer and terminator.
     fn apc(&mut self, _data: &[u8]) {}
 
-    /// A device control string begins.
+    /// Begins a device control string.
     fn dcs_start(&mut self, _params: &Params, _sequence: Sequence) {}
 
-    /// A piece of a device control string.
+    /// Takes a piece of a device control string.
     fn dcs_data(&mut self, _data: &[u8]) {}
 
-    /// The device control string ends. `terminated` unless CAN or SUB cut it off.
+    /// Ends the device control string. `terminated` unless CAN or SUB cut it off.
     fn dcs_end(&mut self, _terminated: bool) {}
 }
 

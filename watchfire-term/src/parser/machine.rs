@@ -89,7 +89,7 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// A parser in its initial state: UTF-8, and C1 controls only as UTF-8 characters.
+    /// Creates a parser in its initial state: UTF-8, and C1 controls only as UTF-8 characters.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -124,7 +124,7 @@ impl Parser {
         self
     }
 
-    /// A parser with the same options in its initial state.
+    /// Creates a parser with the same options in its initial state.
     #[must_use]
     pub fn fresh(&self) -> Self {
         // Options are the embedder's and stay. All else is the child's.
@@ -144,7 +144,7 @@ impl Parser {
         !matches!(self.state, State::Ground | State::Vt52) || self.partial_len > 0
     }
 
-    /// The memory held beyond the parser itself, in bytes.
+    /// Returns the memory held beyond the parser itself, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.string.capacity()
@@ -208,7 +208,7 @@ impl Parser {
         bytes.len() - rest.len()
     }
 
-    /// Behind ESC: a control sequence that is whole and has nothing unusual in it. What follows it.
+    /// Reads a whole control sequence without anything unusual behind ESC. Returns the bytes after it.
     #[inline]
     fn whole_csi<'a, H: Handler>(&mut self, bytes: &'a [u8], handler: &mut H) -> Option<&'a [u8]> {
         // Nearly all sequences are whole and have nothing unusual. Those need no state. All others are left to the
@@ -234,7 +234,7 @@ impl Parser {
         Some(rest)
     }
 
-    /// Decodes characters, into `run`, until something else comes; how many bytes that took.
+    /// Decodes characters into `run` until something else comes. Returns the number of bytes read.
     pub(super) fn characters<H: Handler>(
         &mut self,
         bytes: &[u8],
@@ -335,7 +335,7 @@ impl Parser {
         (self.too_long, self.before, self.state, self.string_len) = (false, 0, state, 0);
     }
 
-    /// A C1 control, outside of any sequence.
+    /// Takes a C1 control outside of any sequence.
     fn c1<H: Handler>(&mut self, byte: u8, handler: &mut H) {
         match byte {
             // A VT52 has none.
@@ -369,7 +369,7 @@ impl Parser {
         byte >= 0x80 || string && byte == b'\n'
     }
 
-    /// One byte within an escape or control sequence, or the head of a device control string.
+    /// Takes one byte within an escape or control sequence, or the head of a device control string.
     fn step<H: Handler>(&mut self, byte: u8, handler: &mut H) {
         use State::*;
         match (self.state, byte) {
@@ -487,7 +487,7 @@ impl Parser {
         self.sequence.last = last;
     }
 
-    /// Reads on in a string; how many bytes that took.
+    /// Reads on in a string. Returns the number of bytes read.
     fn string<H: Handler>(&mut self, bytes: &[u8], handler: &mut H) -> usize {
         // What neither ends nor interrupts the string is taken at once.
         let mut len = bytes.iter().take_while(|&&byte| byte >= 0x20 && byte != DEL && byte != ST).count();

@@ -26,7 +26,7 @@ impl Params {
         self.len == 0
     }
 
-    /// The value at `index`; zero when it was left out.
+    /// Returns the value at `index`; zero when it was left out.
     #[must_use]
     pub fn value(&self, index: usize) -> u16 {
         if index < self.len() { self.values.get(index).copied().unwrap_or(0) } else { 0 }
@@ -38,7 +38,7 @@ impl Params {
         index < self.len() && self.empty >> index & 1 == 0
     }
 
-    /// The value at `index`, or `default` when it is zero or was left out.
+    /// Returns the value at `index`, or `default` when it is zero or was left out.
     #[must_use]
     pub fn value_or(&self, index: usize, default: u16) -> u16 {
         match self.value(index) {
@@ -47,7 +47,7 @@ impl Params {
         }
     }
 
-    /// All values, subparameters too.
+    /// Returns all values, subparameters too.
     #[must_use]
     pub fn values(&self) -> &[u16] {
         self.values.get(..self.len()).unwrap_or(&self.values)
@@ -65,7 +65,7 @@ impl Params {
         index < MAX && self.sub >> index & 1 == 1
     }
 
-    /// The value at `start` and the subparameters that follow it.
+    /// Returns the value at `start` and the subparameters that follow it.
     #[must_use]
     pub fn group(&self, start: usize) -> &[u16] {
         let end = (start + 1..self.len()).find(|&index| !self.is_sub(index)).unwrap_or(self.len());
@@ -78,8 +78,8 @@ impl Params {
         (self.sub, self.empty, self.len) = (0, 0, 0);
     }
 
-    /// Reads all that `bytes` begin with; the byte that ends them, and what follows it. Nothing if they do not end
-    /// in `bytes`, are too many, or one of them has more than nine digits.
+    /// Reads all parameters that `bytes` begin with. Returns the byte that ends them and the bytes after it, or `None` if
+    /// they do not end in `bytes`, are too many, or one of them has more than nine digits.
     #[inline]
     pub(super) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<(u8, &'a [u8])> {
         let (mut rest, mut len, mut sub, mut empty) = (bytes, 0, 0_u64, 0_u32);
@@ -104,7 +104,7 @@ impl Params {
         }
     }
 
-    /// The value that is pushed next was left out.
+    /// Notes that the next value pushed was left out.
     #[inline]
     pub(super) fn leave_out(&mut self) {
         // Left out is not the same as zero for window operations (XTWINOPS).
@@ -130,7 +130,7 @@ impl Params {
     }
 }
 
-/// A number of up to three digits, how many it has, and the byte behind it. Numbers are most of what there is in
+/// Reads a number of up to three digits. Returns it, the number of its digits, and the byte behind it. Numbers are most of what there is in
 /// sequences, so there is no loop.
 #[inline(always)]
 fn short_number(bytes: &[u8]) -> Option<(u16, usize, u8)> {
@@ -151,7 +151,7 @@ fn short_number(bytes: &[u8]) -> Option<(u16, usize, u8)> {
     (digit(fourth) > 9).then_some((value, 3, fourth))
 }
 
-/// The same for up to nine digits, wherever `bytes` end.
+/// Reads up to nine digits in the same way, wherever `bytes` end.
 #[cold]
 fn any_number(bytes: &[u8]) -> Option<(u16, usize, u8)> {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -12,7 +12,8 @@ pub(super) enum Decoded {
     Incomplete,
 }
 
-/// Characters as far as they are whole and common, but for controls and long ASCII: how many, and how many bytes.
+/// Decodes characters while they are whole and common, but for controls and long ASCII. Returns their number and the
+/// number of bytes read.
 ///
 /// A loop for each length, one behind the other: text stays with one for a while, or comes to another one soon.
 pub(super) fn decode_run(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
@@ -74,7 +75,7 @@ pub(super) fn decode_run(bytes: &[u8], room: &mut [char]) -> (usize, usize) {
     }
 }
 
-/// Four characters of two bytes, which whole words of many scripts are.
+/// Decodes four characters of two bytes, which whole words of many scripts are.
 #[inline(always)]
 fn four_of_two(word: u64) -> Option<[char; 4]> {
     let each = |pair: u64| pair * 0x0001_0001_0001_0001;

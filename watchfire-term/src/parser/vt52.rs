@@ -9,7 +9,7 @@ const SUB: u8 = 0x1a;
 const DEL: u8 = 0x7f;
 
 impl Parser {
-    /// Text, controls, and the escape that begins a sequence; how many bytes that took.
+    /// Takes text, controls, and the escape that begins a sequence. Returns the number of bytes read.
     pub(super) fn vt52<H: Handler>(&mut self, bytes: &[u8], run: &mut [char; RUN], handler: &mut H) -> usize {
         let Some(&byte) = bytes.first() else { return 0 };
         match byte {
@@ -26,7 +26,7 @@ impl Parser {
         1
     }
 
-    /// A byte of a sequence.
+    /// Takes a byte of a sequence.
     pub(super) fn vt52_step<H: Handler>(&mut self, byte: u8, handler: &mut H) {
         match (self.state, byte) {
             // A place may be any byte, as xterm reads it.

@@ -47,7 +47,7 @@ impl Row {
         col + columns
     }
 
-    /// A tab at the end is kept; over text it only moves. The column after it.
+    /// Writes a tab at the end of the row; over text it only moves. Returns the column after it.
     pub(super) fn tab(&mut self, col: usize) -> usize {
         let next = (col / TAB + 1) * TAB;
         // Over text, a tab is a movement. At the end, it is the only sign of the room that it made.

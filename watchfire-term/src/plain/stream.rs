@@ -43,7 +43,7 @@ pub struct PlainText {
     screen: Screen,
 }
 
-/// The text of some bytes that are all there is.
+/// Returns the text of a whole output.
 #[must_use]
 pub fn strip(bytes: &[u8]) -> String {
     let mut plain = PlainText::new();
@@ -59,7 +59,7 @@ impl Default for PlainText {
 }
 
 impl PlainText {
-    /// A sanitiser for a screen of 24 rows.
+    /// Creates a sanitiser for a screen of 24 rows.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -363,7 +363,7 @@ impl Handler for Screen {
     }
 }
 
-/// Characters that show nothing, or change how others are shown.
+/// Returns true for characters that show nothing, or change how others are shown.
 fn is_hidden(c: char) -> bool {
     matches!(
         c,

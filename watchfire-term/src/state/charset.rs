@@ -44,7 +44,7 @@ const TECHNICAL: &str =
     "⎷┌─⌠⌡│⎡⎣⎤⎦⎛⎝⎞⎠⎨⎬           ≤≠≥∫∴∝∞÷Δ∇ΦΓ∼≃Θ×Λ⇔⇒≡ΠΨ Σ  √ΩΞΥ⊂⊃∩∪∧∨¬αβχδεφγηιθκλ ν∂πψρστ ƒωξυζ←↑→↓";
 
 impl Charset {
-    /// The set that the end of a designating sequence names. `wide` sets have 96 characters.
+    /// Returns the set that the end of a designating sequence names. `wide` sets have 96 characters.
     pub(crate) fn named(wide: bool, mark: u8, last: u8) -> Option<Self> {
         Some(match (wide, mark, last) {
             (true, 0, b'A') => Self::Latin1,

@@ -18,12 +18,12 @@ pub(crate) struct Keyboard {
 }
 
 impl Keyboard {
-    /// Kitty's flags in force.
+    /// Returns kitty's flags in force.
     pub(crate) fn flags(&self, alternate: bool) -> u8 {
         self.stack(alternate).last().copied().unwrap_or(0)
     }
 
-    /// The sequences that ask for the same again; the alternate screen must be in use if it is.
+    /// Writes the sequences that set the same state; the alternate screen must be in use if it is.
     pub(crate) fn describe(&self, alternate: bool, out: &mut String) {
         use std::fmt::Write as _;
         for flags in self.stack(alternate) {
@@ -48,7 +48,7 @@ impl Keyboard {
 }
 
 impl State {
-    /// `CSI u` with a marker.
+    /// `CSI u` with a marker: reports or changes kitty's flags.
     pub(crate) fn kitty_keyboard(&mut self, mark: u8, params: &Params) {
         // Each screen has a stack of its own (kitty), so that a program which dies on the alternate screen leaves the
         // shell its keys.
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// XTMODKEYS: `CSI > Pp ; Pv m`, and its reset.
+    /// XTMODKEYS: sets or resets a resource for keys (`CSI > Pp ; Pv m`).
     pub(crate) fn modify_keys(&mut self, params: &Params) {
         let which = usize::from(params.value(0));
         let value = (params.len() > 1).then(|| params.value(1));
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// XTQMODKEYS.
+    /// XTQMODKEYS: reports a resource for keys.
     pub(crate) fn query_keys(&mut self, which: u16) {
         let value = match which {
             4 => u16::from(self.keyboard.other_keys),

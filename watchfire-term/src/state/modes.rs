@@ -189,12 +189,12 @@ impl Modes {
         self.0 = self.0 & !(1 << mode as u8) | (on as u128) << mode as u8;
     }
 
-    /// The DEC private mode of a number.
+    /// Returns the DEC private mode of a number.
     pub(crate) fn dec(number: u16) -> Option<Mode> {
         DEC.iter().find(|(known, _)| *known == number).map(|(_, mode)| *mode)
     }
 
-    /// The ANSI mode of a number.
+    /// Returns the ANSI mode of a number.
     pub(crate) fn ansi(number: u16) -> Option<Mode> {
         ANSI.iter().find(|(known, _)| *known == number).map(|(_, mode)| *mode)
     }

@@ -36,7 +36,7 @@ const PARTS: [(u16, Option<Attributes>); 11] = [
 ];
 
 impl State {
-    /// XTPUSHSGR.
+    /// XTPUSHSGR: pushes the look, or parts of it.
     pub(crate) fn push_look(&mut self, params: &Params) {
         let asked = |number: &u16| params.values().contains(number);
         let all = params.values() == [0];
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// XTPOPSGR.
+    /// XTPOPSGR: pops a look.
     pub(crate) fn pop_look(&mut self) {
         let Some((kept, parts)) = self.stacks.looks.pop() else { return };
         for (_, part) in PARTS.iter().enumerate().filter(|(index, _)| parts >> index & 1 == 1) {
@@ -64,7 +64,7 @@ impl State {
         self.apply_look();
     }
 
-    /// XTREPORTSGR: what all cells of an area have in common.
+    /// XTREPORTSGR: reports the look that all cells of an area have in common.
     pub(crate) fn report_look(&mut self, params: &Params) {
         let mut common: Option<Look> = None;
         for cell in self.area_cells(params) {
@@ -90,7 +90,7 @@ impl State {
         self.reply_csi(&format!("{}m", spell::describe(look)));
     }
 
-    /// XTPUSHCOLORS; numbers say where to store without pushing.
+    /// XTPUSHCOLORS: pushes the colours, or stores them at the places that numbers give.
     pub(crate) fn push_colors(&mut self, params: &Params) {
         for number in params.values() {
             // 0 pushes. A number stores at that place, without a push.
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// XTPOPCOLORS.
+    /// XTPOPCOLORS: pops colours.
     pub(crate) fn pop_colors(&mut self, params: &Params) {
         for number in params.values() {
             let place = match usize::from(*number) {
@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// XTREPORTCOLORS.
+    /// XTREPORTCOLORS: reports the depth of the stack.
     pub(crate) fn report_colors(&mut self) {
         let (pushed, kept) = (self.stacks.pushed, self.stacks.palettes.len());
         self.reply_csi(&format!("?{pushed};{kept}#Q"));

@@ -15,7 +15,7 @@ impl Tabs {
         tabs
     }
 
-    /// New columns get a stop every eight, unless all were cleared.
+    /// Gives new columns a stop every eight, unless all were cleared.
     pub(crate) fn resize(&mut self, cols: usize) {
         let (have, every) = (self.stops.len(), !self.cleared);
         self.stops.truncate(cols);
@@ -38,18 +38,18 @@ impl Tabs {
         self.cleared = true;
     }
 
-    /// The next stop after `col`, or the last column.
+    /// Returns the next stop after `col`, or the last column.
     pub(crate) fn next(&self, col: usize) -> usize {
         let after = self.stops.iter().skip(col + 1).position(|stop| *stop);
         after.map_or(self.stops.len().saturating_sub(1).max(col), |distance| col + 1 + distance)
     }
 
-    /// The stop before `col`, or the first column.
+    /// Returns the stop before `col`, or the first column.
     pub(crate) fn previous(&self, col: usize) -> usize {
         self.stops.iter().take(col).rposition(|stop| *stop).unwrap_or(0)
     }
 
-    /// The columns with stops, from 0.
+    /// Yields the columns with stops, from 0.
     pub(crate) fn stops(&self) -> impl Iterator<Item = usize> {
         self.stops.iter().enumerate().filter(|(_, stop)| **stop).map(|(col, _)| col)
     }
