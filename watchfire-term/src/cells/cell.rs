@@ -37,30 +37,30 @@ impl Cell {
         self.0 & flags != 0
     }
 
-    /// Every bit that is in one of two cells.
+    /// Returns every bit that is in one of two cells.
     #[inline]
     pub(crate) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// A blank of the same style in its place.
+    /// Returns a space of the same style.
     pub(crate) const fn emptied(self) -> Self {
         // A space, not nothing: DECRQCRA and selective erase tell cells that were written from those that were not.
         Self(self.0 & !0xffff_ffff | b' ' as u64)
     }
 
-    /// The same elsewhere, where it is no filler.
+    /// Returns the cell without its mark as a filler, which holds only in its place.
     pub(crate) const fn unfilled(self) -> Self {
         Self(self.0 & !Self::FILLER)
     }
 
-    /// The character's code or the cluster's number.
+    /// Returns the character's code or the cluster's number.
     #[inline]
     pub(crate) const fn content(self) -> u32 {
         (self.0 & Self::CONTENT) as u32
     }
 
-    /// The content in two bytes, which it must fit into; [`COVERED`] for a right half.
+    /// Returns the content in two bytes, which it must fit into; [`COVERED`] for a right half.
     #[inline]
     pub(crate) const fn pair(self) -> [u8; 2] {
         let low = self.0 as u32;
@@ -74,7 +74,7 @@ impl Cell {
         self.0 & (Self::CONTENT | Self::CLUSTER)
     }
 
-    /// The same with the content of another; it holds a character now.
+    /// Returns the cell with the text of another.
     pub(crate) const fn with_text(self, other: Self) -> Self {
         // Flags of the place, such as protection, stay with the place.
         Self(self.0 & !(Self::CONTENT | Self::CLUSTER | Self::FILLER | Self::SPACER) | other.text())
@@ -112,7 +112,7 @@ impl Cell {
         self.0 & (Self::CONTENT | Self::CLUSTER) == 0
     }
 
-    /// A plain ASCII character or nothing, in the default style.
+    /// Returns true if it is an ASCII character or nothing, in the default style.
     #[inline]
     pub(crate) const fn is_simple(self) -> bool {
         self.0 < 0x80

@@ -274,7 +274,7 @@ impl History {
         }
     }
 
-    /// The marks of each row that has some.
+    /// Yields the marks of each row that has some.
     pub(crate) fn marks(&self) -> impl Iterator<Item = (usize, u8)> {
         let hidden = self.rows - self.rows();
         let entries = self.blocks.iter().chain([&self.current]).flat_map(|block| &block.entries);
@@ -304,7 +304,7 @@ impl History {
 }
 
 impl Block {
-    /// A line of its own, of ASCII in the default style.
+    /// Pushes a line of its own, of ASCII in the default style.
     #[inline]
     fn push_simple(&mut self, cells: &[Cell], flags: u8) {
         match cells {
@@ -404,7 +404,8 @@ impl Block {
         wide
     }
 
-    /// Two bytes for each cell, which is quick where characters are not ASCII. Every bit that is in one of the cells.
+    /// Pushes two bytes for each cell, which is quick where characters are not ASCII. Returns every bit that is
+    /// in one of the cells.
     #[inline(always)]
     fn push_pairs(&mut self, cells: &[Cell]) -> Cell {
         let [low, high] = (cells.len() as u16).to_le_bytes();
@@ -589,7 +590,7 @@ enum Character<'a> {
     Cluster(&'a str),
 }
 
-/// The cells that fit into one row of `cols`, and the rest. A wide character is not divided, unless it is wider
+/// Splits off the cells that fit into one row of `cols`, and the rest. A wide character is not divided, unless it is wider
 /// than the row.
 pub(crate) fn split_row(cells: &[Cell], cols: usize) -> (&[Cell], &[Cell]) {
     let mut end = cols.min(cells.len());
