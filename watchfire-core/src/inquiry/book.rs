@@ -239,13 +239,8 @@ impl Book {
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no such question").with("id", id))
     }
 
-    /// Returns the oldest thing that a session has not been given: a question to it, or the end of one that it asked.
-    /// With `again`, a pending question counts although it was given.
-    pub(crate) fn next(&self, session: &SessionId, again: bool) -> Option<Item> {
-        self.items(session, again).next()
-    }
-
-    /// Yields everything that a session has not been given, oldest first.
+    /// Yields everything that a session has not been given, oldest first: questions to it, and ends of those that it asked. With
+    /// `again`, a pending question counts although it was given.
     pub(crate) fn items(&self, session: &SessionId, again: bool) -> impl Iterator<Item = Item> {
         self.all().filter_map(move |it| {
             if it.is_pending() && it.to.session() == Some(session) && (again || !it.shown) {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::calls::{listening, waiting};
+use super::calls::{giving, listening, waiting};
 use super::peers::party;
 use super::wait::until;
 use crate::inquiry::Item;
@@ -129,6 +129,6 @@ async fn next(shared: &Arc<ProjectShared>, session: &Session) -> Result<(Option<
         Item::Question(_) => false,
         Item::End(inquiry) => room.is_awaited(&waiting(&inquiry.id)),
     };
-    let item = book.items(id, false).find(|item| !by_a_call(item));
+    let item = book.items(id, false).find(|item| !by_a_call(item) && !room.is_awaited(&giving(item)));
     Ok((item, deadline))
 }

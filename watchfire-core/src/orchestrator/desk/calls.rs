@@ -34,6 +34,14 @@ pub(super) fn waiting(inquiry: &str) -> String {
     format!("inquiry {inquiry}")
 }
 
+/// Name of the giving of an item: from the reply that has it until that is known to have arrived, no other gives it.
+pub(super) fn giving(item: &Item) -> String {
+    match item {
+        Item::Question(inquiry) => format!("giving question {}", inquiry.id),
+        Item::End(inquiry) => format!("giving end {}", inquiry.id),
+    }
+}
+
 /// The desk of a project for one of its sessions.
 pub(crate) struct ProjectDesk {
     shared: Arc<ProjectShared>,
@@ -94,13 +102,16 @@ impl ProjectDesk {
         });
     }
 
-    /// Returns a reply, after which the item counts as given. The wait lasts until then: meanwhile it is not typed.
-    fn giving(&self, result: Value, item: Item, awaiting: Awaiting) -> Reply {
+    /// Returns a reply, after which the item counts as given.
+    fn reply(&self, result: Value, item: Item, awaiting: Awaiting) -> Reply {
         let room = Arc::clone(&self.shared.inquiries);
+        let given = room.awaiting(giving(&item));
+        // Only now: a call that comes at once must not find it once more, nor is it typed meanwhile.
+        drop(awaiting);
         let after = async move {
             // Without a room to write it down, it is given once more.
             let _ = room.note(move |book| book.given(&item)).await;
-            drop(awaiting);
+            drop(given);
         };
         Reply { result, after: Some(Box::pin(after)) }
     }
@@ -121,7 +132,7 @@ impl ProjectDesk {
             return Ok(Some(result.into()));
         }
         session.record_inquiry(&inquiry);
-        Ok(Some(self.giving(result, Item::End(inquiry), awaiting)))
+        Ok(Some(self.reply(result, Item::End(inquiry), awaiting)))
     }
 
     async fn listen(&self, session: &Session, wait: Duration) -> Result<Option<Reply>> {
@@ -132,7 +143,9 @@ impl ProjectDesk {
         let mut changes = room.changes();
         loop {
             changes.borrow_and_update();
-            if let Some(item) = room.book().await?.next(&session.info().id, true) {
+            let book = room.book().await?;
+            let item = book.items(&session.info().id, true).find(|item| !room.is_awaited(&giving(item)));
+            if let Some(item) = item {
                 let heard = match &item {
                     Item::Question(inquiry) => question(&by_file(session, inquiry.clone()).await?),
                     Item::End(inquiry) => {
@@ -140,7 +153,7 @@ impl ProjectDesk {
                         end(&by_file(session, inquiry.clone()).await?)
                     }
                 };
-                return Ok(Some(self.giving(heard, item, awaiting)));
+                return Ok(Some(self.reply(heard, item, awaiting)));
             }
             tokio::select! {
                 _ = changes.changed() => {}
