@@ -161,8 +161,9 @@ fn a_connection_that_is_cut_frees_its_places() {
     let (root, run) = talking(&world);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let target: Target = "shop:1".parse().unwrap();
-    let watch = |timeout: Duration| {
-        let (home, target) = (world.path("watchfire-home"), target.clone());
+    let at = (world.path("watchfire-home"), target);
+    let watch = move |timeout: Duration| {
+        let (home, target) = at.clone();
         async move {
             let asked = WatchRequest::default().with_until("output:never").with_timeout(timeout);
             match Client::connect(&home, None).await {
@@ -172,8 +173,16 @@ fn a_connection_that_is_cut_frees_its_places() {
             }
         }
     };
-    // Each on a connection of its own.
-    let waiting: Vec<_> = (0..32).map(|_| runtime.spawn(watch(Duration::from_secs(600)))).collect();
+    // Each on a connection of its own, and again where another look had the place for a moment.
+    let hold = || {
+        let watch = watch.clone();
+        async move {
+            loop {
+                watch(Duration::from_secs(600)).await;
+            }
+        }
+    };
+    let waiting: Vec<_> = (0..32).map(|_| runtime.spawn(hold())).collect();
     let short = Duration::from_millis(50);
     until("all places are taken", || runtime.block_on(watch(short)) == "too_many_watchers");
     waiting[0].abort();
@@ -182,8 +191,10 @@ fn a_connection_that_is_cut_frees_its_places() {
     runtime.shutdown_background();
     let again = tokio::runtime::Runtime::new().unwrap();
     until("all are free", || {
-        let all: Vec<_> = (0..32).map(|_| again.spawn(watch(Duration::from_secs(1)))).collect();
-        all.into_iter().all(|one| again.block_on(one).unwrap() == "watch_timeout")
+        let all: Vec<_> = (0..32).map(|_| again.spawn(watch(Duration::from_secs(2)))).collect();
+        // All are waited for: those of this look must not take the places of the next.
+        let codes: Vec<_> = all.into_iter().map(|one| again.block_on(one).unwrap()).collect();
+        codes.iter().all(|code| code == "watch_timeout")
     });
     quit(&world, &root, run);
 }
