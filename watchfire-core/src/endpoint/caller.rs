@@ -20,7 +20,8 @@ use crate::{Error, ErrorKind, Result};
 const LONGEST: u64 = 64 << 20;
 /// Time limit for a reply beyond what the call itself waits for. A program that takes the session over needs some.
 const GRACE: Duration = Duration::from_secs(60);
-/// Longest wait of one call by the spool. Nobody there sees that a caller has gone, and what it is given then is lost.
+/// Longest wait of one call by the spool, in milliseconds. Nobody notices there when a caller goes away, and what it is given
+/// then is lost.
 const BY_SPOOL: u64 = 5_000;
 /// The first and the longest pause between two looks for a reply. The inbox cannot be watched everywhere, and watches are
 /// scarce.
@@ -69,7 +70,8 @@ impl Caller {
             call.action.wait_ms().into_iter().for_each(|wait| *wait = left.min(BY_SPOOL));
             let name = call.file_name("reply");
             self.tell(&SpoolMessage::Call(call.clone()))?;
-            let reply = self.wait_for(GRACE + Duration::from_millis(BY_SPOOL), || self.read(&name))?;
+            // However long its program is away: the one that takes the session over replies.
+            let reply = self.wait_for(GRACE + Duration::from_millis(left), || self.read(&name))?;
             let Some(reply) = reply else {
                 return Err(Error::new(ErrorKind::Timeout, "no reply from the session"));
             };
@@ -158,7 +160,7 @@ fn millis(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// By the spool nobody sees that a caller has gone: it calls again and again, each time for a short while.
+    /// Nobody notices when a caller by the spool goes away, so it waits in short calls.
     #[test]
     fn a_wait_by_the_spool_is_many_short_ones() {
         let temp = tempfile::tempdir().unwrap();

@@ -46,8 +46,8 @@ impl Party {
     }
 
     /// Returns its alias, if it is a session.
-    #[must_use]
-    pub fn alias(&self) -> Option<&Alias> {
+    #[cfg(feature = "orchestrator")]
+    pub(crate) fn alias(&self) -> Option<&Alias> {
         match self {
             Self::Person => None,
             Self::Session { alias, .. } => Some(alias),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::handle::Session;
 use super::screen::Screen;
@@ -139,7 +139,8 @@ impl Session {
             conversation,
             inputs,
             stop: watch::Sender::new(None),
-            ready: watch::Sender::new(at_once),
+            // Taken over, it is ready once its screen is there again: what stands in its box must be seen first.
+            ready: watch::Sender::new(at_once && !is_taken),
             standing: Mutex::new(Standing::new(
                 parts.vendor_session,
                 parts.backend.capabilities().hooks && on_a_terminal,
@@ -221,7 +222,9 @@ impl Session {
         let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
         // In a task of its own, so that its panic is caught below and ends this session alone.
         let (sinks, clock) = (parts.sinks, Arc::clone(&parts.clock));
-        let pump = tokio::spawn(pump::run(Arc::clone(&shared), sinks, stream, taken.answered, clock));
+        let (behind, caught_up) = oneshot::channel();
+        let behind = Some(behind).filter(|_| is_taken);
+        let pump = tokio::spawn(pump::run(Arc::clone(&shared), sinks, stream, taken.answered, behind, clock));
         let pumping = tokio::spawn({
             let session = session.clone();
             async move {
@@ -239,7 +242,15 @@ impl Session {
             false => {
                 let backend = Arc::clone(&parts.backend);
                 let over = shared.over.subscribe();
-                tokio::spawn(pump::watch_screen(seen, painted, backend, parts.readiness, clock, over))
+                tokio::spawn(pump::watch_screen(
+                    seen,
+                    painted,
+                    backend,
+                    parts.readiness,
+                    caught_up,
+                    clock,
+                    over,
+                ))
             }
         };
         let watching = tokio::spawn({

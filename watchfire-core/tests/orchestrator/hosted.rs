@@ -500,8 +500,8 @@ async fn typed_again() {
 
 /// The box of the agent is not free before its program ends.
 async fn in_line() {
-    let hear = "stty -echo; printf 'box> half-typed'; until_there go; printf '\\r\\033[Kbox> '; \
-                read -r line; echo \"$line\" > typed";
+    let hear = "stty -echoctl; printf 'box> half-typed'; until_there go; printf '\\nbox> '; \
+                read -r line; echo \"$line\" > typed; printf 'box> '";
     let (killable, task) = Killable::working(&script(&format!("{hear}; {DONE}; sleep 1000"))).await;
     let world = World::in_folder(killable.kill()).await;
     let session = world.session().await;
@@ -510,8 +510,15 @@ async fn in_line() {
     let World { temp, orchestrator, project, .. } = world;
     within(orchestrator.detach()).await;
     drop((session, orchestrator, project));
-    std::fs::write(temp.path().join("go"), "").unwrap();
     let mut world = World::in_folder(temp).await;
+    // Not before the screen is there again: the box is not free, though an empty screen shows none.
+    let session = world.session().await;
+    let detail = within(session.deliver("later", std::time::Duration::from_millis(300))).await;
+    assert_eq!(detail.delivery_state, DeliveryState::Pending);
+    let request = WatchRequest::default().with_include([Include::Delivery, Include::Events]);
+    let told = serde_json::to_string(&session.log().snapshot(&request).unwrap().events).unwrap();
+    assert!(!told.contains("submitted"), "{told}");
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "hello\n");
     assert_eq!(starts(world.temp.path()), 1);

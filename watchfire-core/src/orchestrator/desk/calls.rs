@@ -102,12 +102,10 @@ impl ProjectDesk {
         });
     }
 
-    /// Returns a reply, after which the item counts as given.
-    fn reply(&self, result: Value, item: Item, awaiting: Awaiting) -> Reply {
+    /// Returns a reply, after which the item counts as given. Until then `given` keeps others from giving it: a call that comes at
+    /// once, and the typing.
+    fn reply(&self, result: Value, item: Item, given: Awaiting) -> Reply {
         let room = Arc::clone(&self.shared.inquiries);
-        let given = room.awaiting(giving(&item));
-        // Only now: a call that comes at once must not find it once more, nor is it typed meanwhile.
-        drop(awaiting);
         let after = async move {
             // Without a room to write it down, it is given once more.
             let _ = room.note(move |book| book.given(&item)).await;
@@ -132,7 +130,11 @@ impl ProjectDesk {
             return Ok(Some(result.into()));
         }
         session.record_inquiry(&inquiry);
-        Ok(Some(self.reply(result, Item::End(inquiry), awaiting)))
+        let item = Item::End(inquiry);
+        let given = self.shared.inquiries.awaiting(giving(&item));
+        // Only now, so that the end is not typed in between.
+        drop(awaiting);
+        Ok(Some(self.reply(result, item, given)))
     }
 
     async fn listen(&self, session: &Session, wait: Duration) -> Result<Option<Reply>> {
@@ -146,6 +148,7 @@ impl ProjectDesk {
             let book = room.book().await?;
             let item = book.items(&session.info().id, true).find(|item| !room.is_awaited(&giving(item)));
             if let Some(item) = item {
+                let given = room.awaiting(giving(&item));
                 let heard = match &item {
                     Item::Question(inquiry) => question(&by_file(session, inquiry.clone()).await?),
                     Item::End(inquiry) => {
@@ -153,7 +156,8 @@ impl ProjectDesk {
                         end(&by_file(session, inquiry.clone()).await?)
                     }
                 };
-                return Ok(Some(self.reply(heard, item, awaiting)));
+                drop(awaiting);
+                return Ok(Some(self.reply(heard, item, given)));
             }
             tokio::select! {
                 _ = changes.changed() => {}

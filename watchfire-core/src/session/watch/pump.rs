@@ -1,10 +1,13 @@
 //! The pump, which reads an agent's output and feeds it to the terminal, the log, the log file and the backend.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::task::unconstrained;
 
 use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
@@ -15,6 +18,8 @@ use crate::session::state::Shared;
 
 /// Time without output after which a screen is read.
 const QUIET: Duration = Duration::from_millis(200);
+/// Time limit for reading the output so far of a session that was taken over: an agent may print without end.
+const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// Time after which gathered output is written to the log file.
 const LOGGED: Duration = Duration::from_secs(1);
@@ -48,12 +53,14 @@ impl Sinks {
 }
 
 /// Reads the output to its end. `stream` is the backend that interprets its lines, for an agent without a terminal. The
-/// queries before offset `answered` were answered by an earlier program.
+/// queries before offset `answered` were answered by an earlier program. `caught_up` is dropped once all output so
+/// far is read.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     mut sinks: Sinks,
     stream: Option<Arc<dyn Backend>>,
     answered: u64,
+    mut caught_up: Option<oneshot::Sender<()>>,
     clock: Arc<dyn Clock>,
 ) {
     let (mut offset, mut alarm) = (0, None);
@@ -61,7 +68,16 @@ pub(in crate::session) async fn run(
     loop {
         // Kept over the inner loop. Writing the log file must not cancel a read.
         let mut reading = shared.process.read_from(offset);
+        // Not by tokio's budget, with which a read of what is there may have to wait, too.
+        let at_once =
+            poll_fn(|cx| Poll::Ready(Pin::new(&mut unconstrained(reading.as_mut())).poll(cx))).await;
+        if at_once.is_pending() {
+            drop(caught_up.take());
+        }
         let read = loop {
+            if let Poll::Ready(read) = at_once {
+                break read;
+            }
             tokio::select! {
                 read = &mut reading => break read,
                 // The log file of an agent that fell silent must show its last words.
@@ -147,15 +163,24 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
 }
 
 /// Reads title and screen whenever they rest, and records the backend's interpretation. Reads them once more
-/// when the session is `over`, because an agent's last words have no time to rest.
+/// when the session is `over`, because an agent's last words have no time to rest. Begins once the sender of `caught_up` is
+/// dropped: until then, the screen of a session that was taken over shows the past.
 pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,
     mut painted: watch::Receiver<bool>,
     backend: Arc<dyn Backend>,
     readiness: Readiness,
+    caught_up: oneshot::Receiver<()>,
     clock: Arc<dyn Clock>,
     mut over: watch::Receiver<bool>,
 ) {
+    tokio::select! {
+        _ = caught_up => {}
+        () = clock.sleep_until(clock.boot_time() + CATCH_UP) => {}
+    }
+    if readiness == Readiness::Immediate {
+        shared.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
+    }
     let give_up = match &readiness {
         Readiness::Screen { within, .. } | Readiness::Idle { within } => Some(clock.boot_time() + *within),
         Readiness::Immediate => None,
@@ -195,7 +220,7 @@ pub(in crate::session) async fn watch_screen(
         }
         let shows = |texts: &[String]| texts.iter().any(|text| screen.contains(text.as_str()));
         let ready = match &readiness {
-            Readiness::Immediate => true,
+            Readiness::Immediate => false,
             Readiness::Screen { any_of, none_of, .. } => shows(any_of) && !shows(none_of),
             Readiness::Idle { .. } => shared.standing().status() == Status::Idle,
         };
