@@ -14,7 +14,7 @@ use watchfire_core::observe::{
 };
 use watchfire_core::orchestrator::Followed;
 use watchfire_core::process::Liveness;
-use watchfire_core::schedule::{Ending, Life, LifeState};
+use watchfire_core::schedule::{Ending, Life, LifeState, ResumeTarget};
 
 use super::support::{DONE, World, appears, child, gone, within};
 use super::trial;
@@ -35,6 +35,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("an_answer_outlives_a_kill", answered),
         trial("an_answer_that_was_not_typed_is_typed", typed_again),
         trial("a_text_in_line_outlives_its_program", in_line),
+        trial("what_makes_an_agent_go_on_outlives_its_program", told_to_go_on),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -522,6 +523,27 @@ async fn in_line() {
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "hello\n");
     assert_eq!(starts(world.temp.path()), 1);
+}
+
+/// The box of the agent is not there before its program ends.
+async fn told_to_go_on() {
+    let hear = "stty -echoctl; printf 'box>\\nlimited'; until_there go; printf '\\nbox> '; read -r line; \
+                echo \"$line\" > typed; printf 'box> '";
+    let (killable, task) = Killable::working(&script(&format!("{hear}; {DONE}; sleep 1000"))).await;
+    let world = World::in_folder(killable.kill()).await;
+    let limited = once(&world, |state| matches!(state, LifeState::Limited { .. })).await;
+    let session = world.session().await;
+    let from = session.log().latest();
+    within(world.project.resume(ResumeTarget::Life(limited.id))).await.unwrap();
+    let queued = WatchRequest::default().with_until("delivery:pending").with_since(from);
+    within(session.log().watch(&queued)).await.unwrap();
+    let World { temp, orchestrator, project, .. } = world;
+    within(orchestrator.detach()).await;
+    drop((session, orchestrator, project));
+    std::fs::write(temp.path().join("go"), "").unwrap();
+    let mut world = World::in_folder(temp).await;
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "Go on.\n");
 }
 
 async fn answered() {

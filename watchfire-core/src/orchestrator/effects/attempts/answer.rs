@@ -1,6 +1,7 @@
 //! Texts to a running session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::failpoint::reached;
 use crate::orchestrator::shared::ProjectShared;
@@ -18,8 +19,10 @@ pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer
 
 /// Asks an agent to continue after the issue that stopped it has cleared.
 pub(crate) async fn go_on(shared: Arc<ProjectShared>, session: Session) {
-    if let Err(error) = session.say("Go on.").await {
-        let message = format!("asking the agent to go on: {}", error.report());
+    // It stays in line: a program that takes the session over types it.
+    let detail = session.deliver("Go on.", Duration::ZERO).await;
+    if let Some(error) = detail.error {
+        let message = format!("asking the agent to go on: {}", error.message);
         shared.notice(NoticeCode::Session, session.info().task, message);
     }
 }
