@@ -45,6 +45,11 @@ pub(crate) fn is_interactive() -> bool {
 
 /// Asks a question on stderr. Returns true if the person says yes.
 pub(crate) async fn ask(question: &str) -> Result<bool> {
+    Ok(matches!(read(question).await?.trim(), "y" | "Y" | "yes"))
+}
+
+/// Asks a question on stderr, and returns the line that the person types.
+pub(crate) async fn read(question: &str) -> Result<String> {
     let mut out = std::io::stderr();
     // If stderr cannot be written, there is no place left to report that.
     let _ = out.write_all(question.as_bytes()).and_then(|()| out.flush());
@@ -56,8 +61,7 @@ pub(crate) async fn ask(question: &str) -> Result<bool> {
         send.send(read.map(|_| answer))
     });
     let answer = answer.await.unwrap_or_else(|_| Ok(String::new()));
-    let answer = answer.map_err(|error| Error::io("reading the answer", error))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    answer.map_err(|error| Error::io("reading the answer", error))
 }
 
 /// Guard that puts the terminal back when dropped.

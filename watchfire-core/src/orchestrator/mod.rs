@@ -32,9 +32,9 @@ mod effects;
 mod shared;
 
 pub use api::{
-    ChatRequest, ConfineRequest, Confinement, FollowSessions, Followed, MergeOptions, Orchestrator,
-    OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, Subscriptions, TaskInfo,
-    Undone,
+    ChatRequest, ConfineRequest, Confinement, EndedChat, FollowSessions, Followed, MergeOptions,
+    Orchestrator, OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, Subscriptions,
+    TaskInfo, Undone,
 };
 pub use compose::SandboxRecord;
 pub use shared::{

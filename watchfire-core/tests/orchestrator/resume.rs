@@ -1,8 +1,11 @@
 //! A later attempt goes on where the one before ended, as far as its agent can.
 
 use libtest_mimic::Trial;
-use watchfire_core::orchestrator::RunRequest;
-use watchfire_core::schedule::{Change, Ending, Notice};
+use watchfire_core::ErrorKind;
+use watchfire_core::observe::WatchRequest;
+use watchfire_core::orchestrator::{ChatRequest, RunRequest};
+use watchfire_core::schedule::{Change, ChatPlace, Ending, Notice};
+use watchfire_core::session::Session;
 
 use super::support::{DONE, World, within};
 use super::trial;
@@ -11,6 +14,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_second_attempt_resumes", a_second_attempt_resumes),
         trial("a_failed_resume_falls_back_and_loses_nothing", a_failed_resume_falls_back),
+        trial("a_chat_that_has_ended_is_gone_on_with", a_chat_is_resumed),
     ]
 }
 
@@ -54,4 +58,49 @@ async fn a_failed_resume_falls_back() {
         .await;
     let Change::Notice(Notice { message, .. }) = told else { panic!("{told:?}") };
     assert!(message.contains("session v-1") && message.contains("exit code 9"), "{message}");
+}
+
+async fn a_chat_is_resumed() {
+    let world = World::new().await;
+    assert!(world.project.ended_chats().await.unwrap().is_empty());
+    let says = |session: &Session, wanted: &str| {
+        let (session, wanted) = (session.clone(), wanted.to_owned());
+        async move {
+            while !session.snapshot().text().contains(&wanted) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        }
+    };
+    let ask = "run for line in 'id v-1' 'say 1 all is  well' idle; do echo \"$line\" >> $TRANSCRIPT; done; \
+               echo red > $MEMORY; echo no''ted";
+    let first = within(world.project.chat(ChatRequest::new())).await.unwrap();
+    let from = first.log().latest();
+    within(first.send(ask)).await.unwrap();
+    within(says(&first, "noted")).await;
+    let over = WatchRequest::default().with_until("event:turn_completed").with_since(from);
+    within(first.log().watch(&over)).await.unwrap();
+    first.stop();
+    let kept = within(async {
+        loop {
+            if let Some(kept) = world.project.ended_chats().await.unwrap().pop() {
+                break kept;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(
+        (&kept.session, kept.agent.as_str(), kept.place),
+        (&first.info().id, "shell", ChatPlace::Root)
+    );
+    assert_eq!(kept.last_words, "all is well");
+
+    let again =
+        within(world.project.chat(ChatRequest::new().with_resume(kept.session.clone()))).await.unwrap();
+    within(again.send("run echo \"it was $RESUME $(cat $MEMORY)\"")).await.unwrap();
+    within(says(&again, "it was v-1 red")).await;
+    again.stop();
+    within(again.ended()).await;
+    let other = ChatRequest::new().with_resume("another".to_owned().try_into().unwrap());
+    assert_eq!(world.project.chat(other).await.unwrap_err().kind(), ErrorKind::NotFound);
 }

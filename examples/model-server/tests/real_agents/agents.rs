@@ -98,6 +98,7 @@ const AIDER: Agent = Agent {
         (ANY, "answers_when_waited_for", AT_ITS_END),
         (ANY, "is_interrupted", NO_TOOLS),
         (ANY, "resumes", NO_RESUME),
+        (ANY, "goes_on_with_a_chat", NO_RESUME),
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
         (ANY, "goes_on_after_a_kill", NO_RESUME),
         (ANY, "starts_anew", NO_RESUME),
@@ -133,6 +134,7 @@ const CLINE: Agent = Agent {
     transports: &["stream"],
     lacks: &[
         (ANY, "resumes", NO_RESUME),
+        (ANY, "goes_on_with_a_chat", NO_RESUME),
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),
         (ANY, "goes_on_after_a_kill", NO_RESUME),
         (ANY, "starts_anew", NO_RESUME),
@@ -152,6 +154,7 @@ const CONTINUE: Agent = Agent {
     }),
     lacks: &[
         (ANY, "resumes", "it goes on under a new id"),
+        (ANY, "goes_on_with_a_chat", "it goes on under a new id"),
         (ANY, "goes_on_after_a_kill", NOTHING_LEFT),
         (ANY, "starts_anew", "on a terminal it starts anew without saying so"),
         (ANY, "answers_when_waited_for", AT_ITS_END),

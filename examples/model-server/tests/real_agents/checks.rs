@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::{killed, orchestrated, tools};
+use super::{chats, killed, orchestrated, tools};
 
 /// One column of the table.
 pub(crate) struct Check {
@@ -30,6 +30,7 @@ pub(crate) const CHECKS: &[Check] = &[
     }),
     check("is_interrupted", interrupted),
     check("resumes", resumed),
+    check("goes_on_with_a_chat", chats::go_on),
     check("goes_on_after_a_failed_verification", |agent, _, transport| {
         orchestrated::resumed(agent, transport, false)
     }),
@@ -71,7 +72,9 @@ impl Check {
         let logs_in = || RENEWING.iter().any(|renewing| renewing.name == agent.name);
         match (self.name, transport) {
             ("renews_its_login", _) if !logs_in() => Some("no login that is renewed is known of it"),
-            ("is_told_many_lines" | "answers_when_waited_for", "stream") => Some("a stream takes one prompt"),
+            ("is_told_many_lines" | "answers_when_waited_for" | "goes_on_with_a_chat", "stream") => {
+                Some("a stream takes one prompt")
+            }
             ("is_interrupted", "stream") => Some("an interrupt ends a stream"),
             _ => agent.lack(transport, self.name),
         }

@@ -5,6 +5,7 @@
 mod accounts;
 mod agents;
 mod blocked;
+mod chats;
 mod checks;
 mod harness;
 mod killed;

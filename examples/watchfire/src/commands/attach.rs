@@ -13,6 +13,7 @@ use watchfire_client::daemon_proto::{
     AgentStatus, ProjectId, ResizeRequest, ScreenBuffer, ScreenFormat, SendInputRequest, SessionEnd,
     StartAgentRequest, SubscribeScreenRequest,
 };
+use watchfire_client::work_proto::EndedChatsRequest;
 use watchfire_client::{ApiError, Daemon, Followed, ProjectLog, environment};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::schedule::{Change, ChatPlace, Subject};
@@ -21,6 +22,7 @@ use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
 use super::chat::ChatArgs;
+use super::ended_chats;
 use super::keys::{Ctrl, Key, Keys, PASTE, PASTED};
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
@@ -94,6 +96,14 @@ pub(super) async fn chat(
 ) -> Result<Exit> {
     let session = &args.session;
     let project_id = place.id.to_string();
+    let resume = match &args.resume {
+        Some(wanted) => {
+            let request = EndedChatsRequest { project_id: project_id.clone() };
+            let ended = daemon.work().ended_chats(request).await.map_err(ApiError::from)?.into_inner();
+            ended_chats::choose(ended.chats, wanted).await?.to_string()
+        }
+        None => String::new(),
+    };
     // Before it begins, so that nothing that it leaves is missed.
     let (_, log) = daemon.follow(&project_id, None, false).await?;
     let size = terminal::size();
@@ -105,6 +115,7 @@ pub(super) async fn chat(
         rows: size.rows().into(),
         cols: size.cols().into(),
         environment: environment(),
+        resume,
         place: match args.place() {
             ChatPlace::Worktree => "worktree",
             ChatPlace::FreshWorktree => "fresh-worktree",

@@ -10,8 +10,8 @@ use watchfire_core::schedule::{Change, ChatPlace, Notice};
 use watchfire_core::session::{AttachRequest, Session};
 use watchfire_core::{Error, ErrorKind};
 
-use super::attach;
 use super::keys::{Key, Keys};
+use super::{attach, ended_chats};
 use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -28,10 +28,14 @@ A chat works on your own files. With --worktree it has a folder and a branch of 
 ignored files: for longer work beside yours. What it leaves is committed at its end, and the next such chat goes on there until
 you have merged it.
 
+With --resume the agent goes on with the conversation of a chat that has ended, where its program can: of the last twenty, also of one
+that was killed.
+
 Examples:
   watchfire chat
   watchfire chat --worktree
-  watchfire chat --agent scripted")]
+  watchfire chat --agent scripted
+  watchfire chat --resume")]
 pub(crate) struct ChatArgs {
     #[command(flatten)]
     pub(super) session: SessionArgs,
@@ -41,6 +45,15 @@ pub(crate) struct ChatArgs {
     /// Begin the folder again; work in it that is not merged is kept under a rescue ref
     #[arg(long, requires = "worktree")]
     fresh: bool,
+    /// Go on with a chat that has ended: its number, or the beginning of its id; asks without either
+    #[arg(
+        long,
+        value_name = "CHAT",
+        num_args = 0..=1,
+        default_missing_value = "",
+        conflicts_with_all = ["worktree", "agent"]
+    )]
+    pub(super) resume: Option<String>,
     /// Run the agent in this program, even where a daemon runs
     #[arg(long)]
     embedded: bool,
@@ -48,7 +61,7 @@ pub(crate) struct ChatArgs {
 
 impl ChatArgs {
     pub(super) fn in_root(session: SessionArgs, embedded: bool) -> Self {
-        Self { session, worktree: false, fresh: false, embedded }
+        Self { session, worktree: false, fresh: false, resume: None, embedded }
     }
 
     pub(super) fn place(&self) -> ChatPlace {
@@ -86,6 +99,13 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
         let changes = project.subscribe(Some(opened)).await?.changes;
         noticing = Some(tokio::spawn(notices(changes)));
         let _serving = serve(&home, &project);
+        if let Some(wanted) = &args.resume {
+            let chosen = tokio::select! {
+                chosen = ended_chats::choose(project.ended_chats().await?, wanted) => chosen?,
+                () = interrupts.first() => return Ok(()),
+            };
+            request.options.resume = Some(chosen);
+        }
         let session = project.chat(request).await?;
         // Only now: while the project is opened, Ctrl+C is still a signal.
         let changed = terminal::raw()?;

@@ -10,6 +10,7 @@ pub(crate) mod daemon;
 pub(crate) mod definition;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+mod ended_chats;
 pub(crate) mod generate;
 pub(crate) mod history;
 pub(crate) mod init;

@@ -87,6 +87,7 @@ impl Daemon {
                 );
             }
         };
+        options.resume = some(&request.resume).map(|id| SessionId::try_from(id.to_owned())).transpose()?;
         options.note = some(&request.note).map(str::to_owned);
         options.merge = request.merge;
         if !request.environment.is_empty() {

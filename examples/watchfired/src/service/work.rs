@@ -282,6 +282,24 @@ impl WorkService for Daemon {
         answer(resume.await)
     }
 
+    async fn ended_chats(
+        &self,
+        request: Request<proto::EndedChatsRequest>,
+    ) -> Answer<proto::EndedChatsResponse> {
+        let ended = async {
+            let chats = self.project(&request.into_inner().project_id).await?.ended_chats().await?;
+            let chats = chats.into_iter().map(|chat| proto::EndedChat {
+                session_id: chat.session.to_string(),
+                agent: chat.agent.to_string(),
+                ended_at: chat.ended_at.to_string(),
+                place: if chat.place.is_root() { String::new() } else { "worktree".to_owned() },
+                last_words: chat.last_words,
+            });
+            Ok(proto::EndedChatsResponse { chats: chats.collect() })
+        };
+        answer(ended.await)
+    }
+
     async fn propose(&self, request: Request<proto::ProposeRequest>) -> Answer<proto::ProposeResponse> {
         answer(self.propose_of(request.into_inner()).await)
     }

@@ -3,6 +3,7 @@
 mod asking;
 mod builder;
 mod confine;
+mod ended_chats;
 mod following;
 mod orchestrator;
 mod project;
@@ -15,6 +16,7 @@ mod watching;
 
 pub use builder::OrchestratorBuilder;
 pub use confine::{ConfineRequest, Confinement};
+pub use ended_chats::EndedChat;
 pub use following::{FollowSessions, Followed};
 pub use orchestrator::Orchestrator;
 pub use project::ProjectHandle;

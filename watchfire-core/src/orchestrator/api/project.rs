@@ -234,11 +234,15 @@ impl ProjectHandle {
     /// Starts a chat in the project root. Its session may have ended by the time it is returned.
     ///
     /// # Errors
-    /// `target_off` for a repeated request whose chat has ended.
+    /// `not_found` for a chat to resume that is not kept; `target_off` for a repeated request whose chat has ended.
     /// Errors that keep a session from starting: an unknown or missing agent, a sandbox that cannot enforce the
     /// policy.
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
-        let ChatRequest { options, command } = request;
+        let ChatRequest { mut options, command } = request;
+        if let Some(session) = &options.resume {
+            let chat = self.ended_chat(session).await?;
+            (options.agent, options.place) = (Some(chat.agent), chat.place);
+        }
         // A repeated request gets its outcome, whatever is missing by now.
         let is_repeated = self.was_decided(command.as_ref()).await?;
         if !is_repeated {

@@ -1,6 +1,6 @@
 //! Requests for runs and chats.
 
-use crate::model::TaskNumber;
+use crate::model::{SessionId, TaskNumber};
 use crate::schedule::{Accept, ChatPlace, CommandId, RunOptions, Scope};
 use crate::terminal::Size;
 
@@ -137,6 +137,14 @@ impl ChatRequest {
     #[must_use]
     pub fn with_place(mut self, place: ChatPlace) -> Self {
         self.options.place = place;
+        self
+    }
+
+    /// Goes on with a chat that has ended, one of [`ProjectHandle::ended_chats`](super::ProjectHandle::ended_chats): with its agent and
+    /// in its place, whatever else is chosen.
+    #[must_use]
+    pub fn with_resume(mut self, session: SessionId) -> Self {
+        self.options.resume = Some(session);
         self
     }
 

@@ -11,13 +11,16 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Backend, SessionContext};
 use crate::files::{make_private, open_untrusted, read_untrusted, replace};
 use crate::model::{BackendName, SessionId, TaskNumber, Timestamp};
+use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::{Error, ErrorKind, Result};
 
 /// Upper bounds for a saved session, in bytes and in files.
 const BYTES: u64 = 256 << 20;
 const FILES: usize = 20_000;
-/// Number of sessions that are saved for a task.
-const SESSIONS: usize = 3;
+/// Numbers of sessions that are saved for a task, and for chats.
+const SESSIONS: (usize, usize) = (3, 20);
+/// Longest words of an agent that are saved with its session, in characters.
+const WORDS: usize = 200;
 const RECORD: &str = "record.json";
 const HOME: &str = "home";
 
@@ -39,22 +42,26 @@ struct Record {
     /// Its working directory, in which vendors look for their sessions.
     cwd: PathBuf,
     at: Timestamp,
+    /// A line of what its agent said last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    last_words: String,
     /// True if a resume was tried and the agent did not begin to work.
     #[serde(default)]
     failed: bool,
 }
 
-/// Saves the files by which `backend` can resume the session of `context`, which has ended. Does nothing for backends
-/// without such files.
+/// Saves the files by which `backend` can resume the session of `context`, which has ended: a session of `task`, or a chat.
+/// Does nothing for backends without such files.
 ///
 /// # Errors
 /// Those of the disk; `malformed` when the agent's files exceed the bounds.
 pub(crate) fn save(
     state: &Path,
-    task: TaskNumber,
+    task: Option<TaskNumber>,
     backend: &dyn Backend,
     context: &SessionContext,
     vendor_session: &str,
+    last_words: &str,
     at: Timestamp,
 ) -> Result<()> {
     let parts = backend.resumable();
@@ -77,8 +84,10 @@ pub(crate) fn save(
         vendor_session: vendor_session.to_owned(),
         cwd: context.cwd.clone(),
         at,
+        last_words: last_words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(WORDS).collect(),
         failed: false,
     };
+    let most = if task.is_some() { SESSIONS.0 } else { SESSIONS.1 };
     let kept = Kept { folder, record };
     // The record comes last: a folder without one is ignored.
     kept.write()?;
@@ -86,7 +95,7 @@ pub(crate) fn save(
         let (age, old) = old;
         // The vendor continues a resumed session under the same id, so the older copy is outdated.
         let same = old.record.vendor_session == vendor_session && old.record.backend == kept.record.backend;
-        if age >= SESSIONS || same && old.folder != kept.folder {
+        if age >= most || same && old.folder != kept.folder {
             old.remove()?;
         }
     }
@@ -100,16 +109,55 @@ pub(crate) fn latest(state: &Path, task: TaskNumber, backend: &dyn Backend, cwd:
         // Vendors look for their sessions by the working directory.
         by.as_str() == backend.name() && at == cwd && !failed
     };
-    all(state, task).into_iter().rev().find(fits).filter(|_| backend.capabilities().resume)
+    all(state, Some(task)).into_iter().rev().find(fits).filter(|_| backend.capabilities().resume)
+}
+
+/// Returns the saved chats of a project, the last one first.
+pub(crate) async fn chats(shared: &ProjectShared) -> Result<Vec<Kept>> {
+    let state = shared.state_dir.clone();
+    let mut chats = blocking("looking for chats", move || Ok(all(&state, None))).await?;
+    chats.reverse();
+    Ok(chats)
+}
+
+/// Returns a saved chat by its session.
+///
+/// # Errors
+/// `not_found` if it is not kept.
+pub(crate) async fn chat(shared: &ProjectShared, session: &SessionId) -> Result<Kept> {
+    let found = chats(shared).await?.into_iter().find(|kept| kept.record.session == *session);
+    found.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "the chat cannot be resumed: it is not kept").with("session", session)
+    })
 }
 
 /// Removes all saved sessions of a task whose work is merged.
 pub(crate) fn forget(state: &Path, task: TaskNumber) {
     // Leftovers are a few files that are never looked at.
-    let _ = fs::remove_dir_all(folder(state, task));
+    let _ = fs::remove_dir_all(folder(state, Some(task)));
 }
 
 impl Kept {
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.record.session
+    }
+
+    pub(crate) fn backend(&self) -> &BackendName {
+        &self.record.backend
+    }
+
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.record.cwd
+    }
+
+    pub(crate) fn at(&self) -> &Timestamp {
+        &self.record.at
+    }
+
+    pub(crate) fn last_words(&self) -> &str {
+        &self.record.last_words
+    }
+
     pub(crate) fn vendor_session(&self) -> &str {
         &self.record.vendor_session
     }
@@ -156,12 +204,12 @@ impl Kept {
     }
 }
 
-fn folder(state: &Path, task: TaskNumber) -> PathBuf {
-    state.join("resume").join(task.to_string())
+fn folder(state: &Path, task: Option<TaskNumber>) -> PathBuf {
+    state.join("resume").join(task.map_or_else(|| "chat".to_owned(), |task| task.to_string()))
 }
 
 /// Returns the saved sessions, oldest first. A folder without a record is incomplete and ignored.
-fn all(state: &Path, task: TaskNumber) -> Vec<Kept> {
+fn all(state: &Path, task: Option<TaskNumber>) -> Vec<Kept> {
     let read = |folder: PathBuf| {
         let bytes = read_untrusted(&folder.join(RECORD), 1 << 20).ok()??;
         Some(Kept { record: serde_json::from_slice(&bytes).ok()?, folder })
@@ -280,7 +328,7 @@ mod tests {
         std::os::unix::fs::symlink(outside.join("b/secret"), home.join("sessions/link")).unwrap();
         std::os::unix::fs::symlink(&outside, home.join("a")).unwrap();
         let task = TaskNumber::new(7).unwrap();
-        save(&state, task, &Agent, &context(&home, "s1"), "vendor-1", at(1)).unwrap();
+        save(&state, Some(task), &Agent, &context(&home, "s1"), "vendor-1", "", at(1)).unwrap();
 
         let mut kept = latest(&state, task, &Agent, Path::new("/work")).unwrap();
         assert_eq!(kept.vendor_session(), "vendor-1");
@@ -294,9 +342,9 @@ mod tests {
 
         kept.set_failed().unwrap();
         assert!(latest(&state, task, &Agent, Path::new("/work")).is_none(), "it is not tried again");
-        assert_eq!(all(&state, task).len(), 1, "and not lost");
+        assert_eq!(all(&state, Some(task)).len(), 1, "and not lost");
         forget(&state, task);
-        assert!(all(&state, task).is_empty());
+        assert!(all(&state, Some(task)).is_empty());
     }
 
     #[test]
@@ -307,10 +355,10 @@ mod tests {
         let task = TaskNumber::new(1).unwrap();
         for (second, vendor) in [(1, "a"), (2, "b"), (3, "b"), (4, "c"), (5, "d")] {
             let context = context(&home, &format!("s{second}"));
-            save(&state, task, &Agent, &context, vendor, at(second)).unwrap();
+            save(&state, Some(task), &Agent, &context, vendor, "", at(second)).unwrap();
         }
         let left: Vec<_> =
-            all(&state, task).into_iter().map(|kept| kept.record.session.to_string()).collect();
+            all(&state, Some(task)).into_iter().map(|kept| kept.record.session.to_string()).collect();
         assert_eq!(left, ["s3", "s4", "s5"]);
     }
 }

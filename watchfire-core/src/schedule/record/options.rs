@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::CallerEnvironment;
-use crate::model::BackendName;
+use crate::model::{BackendName, SessionId};
 use crate::sandbox::{Enforcement, SandboxChoice};
 use crate::terminal::Size;
 
@@ -37,6 +37,9 @@ pub struct RunOptions {
     /// The place of a chat. Without effect for tasks.
     #[serde(default, skip_serializing_if = "ChatPlace::is_root")]
     pub place: ChatPlace,
+    /// The chat that a chat goes on with. Without effect for tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<SessionId>,
     /// The size of the terminals.
     #[serde(default, with = "size")]
     pub size: Size,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::account::{conflicts, previous};
-use super::session::{clean_up, go_on, is_left, request, run_session, stamp, stopped, watch, watch_to_end};
+use super::session::{
+    clean_up, go_on, is_left, preserve, request, run_session, stamp, stopped, watch, watch_to_end,
+};
 use super::started::Started;
 use super::verdict::{self, Verdict};
 use super::visit::{Visit, enter_chat};
@@ -194,9 +196,13 @@ async fn converse(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -
         tell_unprotected(shared).await?;
     }
     let attempt = Attempt(u32::try_from(life.id.0).unwrap_or(u32::MAX));
-    let request = enter_chat(shared, attempt, life.options.clone()).await?;
+    let mut request = enter_chat(shared, attempt, life.options.clone()).await?;
     let visit = request.session.clone().map(|session| Visit::new(shared, session, place));
-    match Box::pin(launch::start(shared, life, request)).await {
+    let starting = Box::pin(async {
+        request.resume = launch::chat_to_resume(shared, &request).await?;
+        launch::start(shared, life, request).await
+    });
+    match starting.await {
         Ok(started) => watch_chat(shared, life, started, control).await,
         Err(error) => {
             if let Some(visit) = visit {
@@ -231,6 +237,7 @@ async fn watch_chat(
         return Ok(Work::from(Outcome::Undetermined));
     }
     visit.leave().await;
+    preserve(shared, &started, &ended).await;
     clean_up(shared, started);
     // A chat claims nothing; the schedule closes it whatever the outcome.
     Ok(Work::from(Outcome::Claimed))

@@ -69,6 +69,28 @@ pub(in crate::orchestrator::effects) async fn resumable(
     blocking("looking for a session to resume", find).await
 }
 
+/// Returns the chat that a chat's options name.
+///
+/// # Errors
+/// `not_found` if it is not kept; `invalid_input` if it is another agent's, or worked in another folder.
+pub(in crate::orchestrator::effects) async fn chat_to_resume(
+    shared: &Arc<ProjectShared>,
+    request: &SessionRequest,
+) -> Result<Option<Kept>> {
+    let Some(session) = &request.options.resume else { return Ok(None) };
+    let (project, settings) = shared.settings().await?;
+    let backend = chosen(shared, &request.options, None, &project, &settings)?;
+    let kept = resume::chat(shared, session).await?;
+    let wrong = |message| Error::new(ErrorKind::InvalidInput, message).with("session", session);
+    if kept.backend().as_str() != backend.name() {
+        return Err(wrong("the chat is another agent's").with("agent", kept.backend()));
+    }
+    if kept.cwd() != request.opened.cwd {
+        return Err(wrong("the chat worked in another folder").with_path(kept.cwd()));
+    }
+    Ok(Some(kept))
+}
+
 /// Refuses a session for which no budget is left.
 ///
 /// # Errors

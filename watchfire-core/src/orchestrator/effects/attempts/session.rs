@@ -189,7 +189,7 @@ pub(super) async fn resumed_or_fresh(
 /// Saves the vendor's session for a later attempt, if the agent has worked.
 pub(super) async fn preserve(shared: &Arc<ProjectShared>, started: &Started, ended: &Ended) {
     if ended.worked && !is_left(ended) {
-        started.preserve(shared).await;
+        started.preserve(shared, &ended.last_message).await;
     }
 }
 

@@ -188,15 +188,20 @@ impl Started {
         located.version.filter(|_| located.tested == Some(false))
     }
 
-    /// Saves the vendor's session, which has ended, for a later attempt to resume.
-    pub(in crate::orchestrator::effects) async fn preserve(&self, shared: &Arc<ProjectShared>) {
-        let Some((task, id)) = self.session.info().task.zip(self.session.vendor_session()) else { return };
+    /// Saves the vendor's session, which has ended, for a later attempt or chat to resume.
+    pub(in crate::orchestrator::effects) async fn preserve(
+        &self,
+        shared: &Arc<ProjectShared>,
+        last_words: &str,
+    ) {
+        let (task, Some(id)) = (self.session.info().task, self.session.vendor_session()) else { return };
+        let words = last_words.to_owned();
         let (backend, context) = (Arc::clone(&self.backend), Arc::clone(&self.context));
         let (state, now) = (shared.state_dir.clone(), shared.inner.clock.now());
-        let save = move || resume::save(&state, task, &*backend, &context, &id, now);
+        let save = move || resume::save(&state, task, &*backend, &context, &id, &words, now);
         if let Err(error) = blocking("keeping the agent's session", save).await {
             let message = format!("it cannot be resumed: {}", error.report());
-            shared.notice(NoticeCode::Session, Some(task), message);
+            shared.notice(NoticeCode::Session, task, message);
         }
     }
 

@@ -305,13 +305,15 @@ async fn clean_up(
     context.environment.clone_from(&shared.inner.environment);
     context.user_home.clone_from(&shared.inner.user_home);
     let (state, now, note) = (shared.state_dir.clone(), shared.inner.clock.now(), directory.vendor_session());
-    let (task, chosen) = (life.subject.task(), session.vendor_session.clone());
+    let (task, is_step, chosen) =
+        (life.subject.task(), life.subject.is_step(), session.vendor_session.clone());
     blocking("cleaning up after an agent", move || {
         let cleaned = backend.clean_up(&context);
         // The note names the session that the vendor really opened, which may not be the one that we chose.
         let noted = std::fs::read_to_string(note).ok().or(chosen);
-        if let (Some(task), Some(id)) = (task, noted) {
-            resume::save(&state, task, &*backend, &context, &id, now)?;
+        // A step begins anew.
+        if let Some(id) = noted.filter(|_| !is_step) {
+            resume::save(&state, task, &*backend, &context, &id, "", now)?;
         }
         cleaned
     })
