@@ -21,7 +21,7 @@ use crate::agent::Agent;
 /// A runtime as programs have it, and as many descriptors as the machine allows.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let all = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -47,7 +47,7 @@ impl World {
     /// Makes it.
     ///
     /// # Errors
-    /// Those of the disk and of git.
+    /// I/O errors and of git.
     pub async fn new(tasks: usize, parallel: usize, prompt: &str) -> Result<Self> {
         // Not below `/tmp`, which sandboxes replace and which may be memory.
         let builds = concat!(env!("CARGO_MANIFEST_DIR"), "/../target");
@@ -67,7 +67,7 @@ impl World {
     /// Starts an orchestrator.
     ///
     /// # Errors
-    /// Those of its start.
+    /// Errors of its start.
     pub async fn orchestrator(&self) -> Result<Orchestrator> {
         Orchestrator::builder()
             .home(&self.home)
@@ -97,7 +97,7 @@ impl World {
 /// Runs all ready tasks, or only `task`.
 ///
 /// # Errors
-/// Those of the run.
+/// Errors of the run.
 pub async fn run(project: &ProjectHandle, task: Option<usize>, sandbox: SandboxChoice) -> Result<Run> {
     let request = match task {
         Some(number) => RunRequest::task(number.to_string().parse()?),

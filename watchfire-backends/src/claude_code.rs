@@ -489,7 +489,7 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
         "StopFailure" => {
             let said = json::text(payload, "last_assistant_message").unwrap_or("the request failed");
             let kind = match issues::by_words(said) {
-                // Its class is that of too many requests, or of an error of the server.
+                // It comes as "too many requests" or as a server error.
                 Some(kind @ (IssueKind::UsageLimit | IssueKind::Unreachable)) => Some(kind),
                 words => json::text(payload, "error").and_then(error_kind).or(words),
             };

@@ -60,7 +60,7 @@ fn word(fact: &Fact) -> String {
     }
 }
 
-/// Its class is that of too many requests, and its words make the difference.
+/// It comes as "too many requests"; only its words tell it from a rate limit.
 #[test]
 fn a_hook_tells_the_limit_of_a_plan_from_too_many_requests() {
     let backend = Backends::linked().unwrap().get("claude-code").unwrap();

@@ -56,7 +56,7 @@ impl DaemonFile {
     /// Writes it into the home at `home`, for its person alone.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub fn write(&self, home: &Path) -> Result<()> {
         let path = path(home);
         let text = serde_yaml::to_string(self).map_err(|error| {
@@ -68,7 +68,7 @@ impl DaemonFile {
     /// Reads it, or returns `None` if there is none.
     ///
     /// # Errors
-    /// `malformed`; those of the disk.
+    /// `malformed`; I/O errors.
     pub fn read(home: &Path) -> Result<Option<Self>> {
         use std::io::Read as _;
         let path = path(home);
@@ -83,7 +83,7 @@ impl DaemonFile {
     /// Removes it, if it is there.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub fn remove(home: &Path) -> Result<()> {
         let path = path(home);
         match std::fs::remove_file(&path) {

@@ -50,7 +50,7 @@ impl Server {
     /// the latest; it returns when the last of them has ended.
     ///
     /// # Errors
-    /// Those of the listener.
+    /// Errors of the listener.
     pub async fn serve(
         self,
         listener: UnixListener,

@@ -17,7 +17,7 @@ const DAEMON: &str = "daemon.sock";
 /// has ended. It takes connections of our own user only.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub fn listen(home: &Path, project: &ProjectId) -> io::Result<UnixListener> {
     listen_as(home, &format!("{project}.{ENDING}"))
 }
@@ -25,7 +25,7 @@ pub fn listen(home: &Path, project: &ProjectId) -> io::Result<UnixListener> {
 /// Makes the socket of the daemon, which is for all projects. The caller holds the daemon's lock.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub fn listen_as_daemon(home: &Path) -> io::Result<UnixListener> {
     listen_as(home, DAEMON)
 }
@@ -54,7 +54,7 @@ fn listen_as(home: &Path, name: &str) -> io::Result<UnixListener> {
 /// Returns the sockets of a home, including the ones on which no program listens any more.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub fn sockets(home: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(home.join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -67,7 +67,7 @@ pub fn sockets(home: &Path) -> io::Result<Vec<PathBuf>> {
 /// Connects to a socket.
 ///
 /// # Errors
-/// Those of the system: `ConnectionRefused` if nobody listens on it.
+/// Errors of the system: `ConnectionRefused` if nobody listens on it.
 pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -32,7 +32,7 @@ pub struct Client {
     servers: Vec<ObserveServiceClient<Channel>>,
     /// The connections of the servers, each with the project that its socket is for.
     channels: Vec<(String, Channel)>,
-    /// What is wrong with the programs that do not answer.
+    /// Errors of the programs that did not answer.
     silent: Vec<ApiError>,
     here: Option<ProjectId>,
 }

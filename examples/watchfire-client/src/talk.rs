@@ -81,7 +81,7 @@ impl Client {
     /// `peers`, also what agents ask each other.
     ///
     /// # Errors
-    /// Those of the servers.
+    /// Errors of the servers.
     pub async fn listen(&self, peers: bool, timeout: Option<Duration>) -> Result<Option<Pending>, ApiError> {
         // What waits by now is compared; of what comes later, the first is the oldest.
         if self.len() > 1

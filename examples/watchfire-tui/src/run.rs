@@ -94,7 +94,7 @@ pub enum Ended {
 /// put back in any case.
 ///
 /// # Errors
-/// Those of the terminal; and after a panic of a part of it, whose message is on the terminal then.
+/// Errors of the terminal; and after a panic of a part of it, whose message is on the terminal then.
 pub async fn run(options: Options) -> std::io::Result<Ended> {
     let mut followed = Following::begin(options.project.clone(), &options.connect, options.chat);
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]

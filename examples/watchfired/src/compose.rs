@@ -18,7 +18,7 @@ use watchfire_backends as _;
 /// Returns a builder for an orchestrator over git, the sandboxes of this machine, and the terminal emulator, in the home at `home`.
 ///
 /// # Errors
-/// Those of the home.
+/// Errors of the home.
 pub async fn orchestrator(home: &Path) -> Result<OrchestratorBuilder> {
     let options = YamlOptions::new("").with_watch(false);
     let opened = Home::open_with(home, Arc::new(SystemClock), &options).await?;

@@ -42,7 +42,7 @@ impl DaemonArgs {
 /// Runs the daemon of the person's home until a signal or a call ends it. Prints one line once it is ready.
 ///
 /// # Errors
-/// Those of [`run`](crate::run).
+/// The errors of [`run`](crate::run).
 pub async fn program(args: DaemonArgs) -> Result<()> {
     let home = Home::default_path(|name| std::env::var_os(name))?;
     watchfire_core::files::make_private(&home)?;

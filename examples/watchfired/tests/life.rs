@@ -231,7 +231,7 @@ async fn after_a_stop_nothing_starts_by_itself() {
     until_task(&daemon, &project, 2, "merged").await;
 }
 
-/// An archived project is left alone, also by a daemon that had it open, and goes on when it is active again: whoever changed the file.
+/// Archiving a project closes it in a running daemon, and reactivating it opens it again, whoever changed the file.
 #[tokio::test]
 async fn an_archived_project_rests_until_it_is_active() {
     let world = World::new();

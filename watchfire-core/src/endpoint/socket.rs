@@ -35,7 +35,7 @@ impl CallSocket {
     /// Makes the socket in a session's folder, in place of one that an earlier program left.
     ///
     /// # Errors
-    /// Those of the system: calls go by the spool then.
+    /// Errors of the system: calls go by the spool then.
     pub(crate) fn listen(folder: &Path) -> Result<Self> {
         let token = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
         let files = Folder::open(folder)?;

@@ -194,7 +194,7 @@ impl Spool {
     /// the outbox.
     ///
     /// # Errors
-    /// Those of [`take`](Self::take) and [`asked`](Self::asked).
+    /// The errors of [`take`](Self::take) and [`asked`](Self::asked).
     pub(crate) fn questions(&self) -> Result<Vec<Question>> {
         // An agent that has ended sends no more. It may have left files that cannot be removed, which come again each time.
         for _ in 0..16 {

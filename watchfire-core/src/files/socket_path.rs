@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// that is open.
 ///
 /// # Errors
-/// Those of opening the folder.
+/// Errors of opening the folder.
 pub(crate) fn socket_path(folder: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
     if !cfg!(target_os = "linux") {
         return Ok((folder.join(name), None));

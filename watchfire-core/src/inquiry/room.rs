@@ -44,7 +44,7 @@ impl Room {
     /// Changes the book. What it changes is on disk when this returns; after an error nothing has changed.
     ///
     /// # Errors
-    /// Those of `act` and of the disk.
+    /// Errors of `act` and of the disk.
     pub(crate) async fn with<T: Send + 'static>(
         self: &Arc<Self>,
         act: impl FnOnce(&mut Book) -> Result<T> + Send + 'static,
@@ -57,7 +57,7 @@ impl Room {
     /// Notes something in the book, as [`with`](Self::with) does.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) async fn note(self: &Arc<Self>, note: impl FnOnce(&mut Book) + Send + 'static) -> Result<()> {
         self.with(|book| {
             note(book);
@@ -70,7 +70,7 @@ impl Room {
     /// expire an inquiry.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) async fn book(self: &Arc<Self>) -> Result<Arc<Book>> {
         // A question whose time is over must expire before it is shown.
         let known = self.known().filter(|book| !book.is_due(&self.clock.now()));

@@ -56,7 +56,7 @@ impl JournalHandle {
     /// Requested at the first poll. A caller that drops the future does not know whether the entries were written.
     ///
     /// # Errors
-    /// Those of [`Journal::append`]; `closed` journals answer `io`.
+    /// The errors of [`Journal::append`]; `closed` journals answer `io`.
     pub(crate) async fn append(&self, entries: Vec<Entry>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         self.requests.send(Request::Append(entries, reply)).map_err(|_| closed())?;

@@ -119,7 +119,7 @@ impl Journal {
     /// Opens the journal in `dir` with `options`; see [`open`](Self::open).
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub(crate) fn open_with(dir: impl Into<PathBuf>, options: JournalOptions) -> Result<Opened> {
         let dir = dir.into();
         fs::DirBuilder::new()
@@ -177,7 +177,7 @@ impl Journal {
     /// Writes several records with one sync. An inner error concerns a single record; the others are written.
     ///
     /// # Errors
-    /// Those of [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub(crate) fn append_all(&mut self, batches: &[&[Entry]]) -> Result<Vec<Result<()>>> {
         if self.broken {
             return Err(Error::new(

@@ -150,7 +150,7 @@ impl Log {
     /// nothing.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn open(
         scope: impl Into<Arc<str>>,
         epoch: u64,
@@ -183,7 +183,7 @@ impl Log {
     /// are added have the epoch `epoch`. Blocks.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn reread(
         scope: impl Into<Arc<str>>,
         epoch: u64,

@@ -82,7 +82,7 @@ impl Target {
     /// Returns the one session of `known` that is meant.
     ///
     /// # Errors
-    /// Those of [`resolve`](Self::resolve); `not_supported` for a target that can name several sessions.
+    /// The errors of [`resolve`](Self::resolve); `not_supported` for a target that can name several sessions.
     pub fn resolve_one<'a>(&self, known: &'a [Candidate], here: Option<&ProjectId>) -> Result<&'a Candidate> {
         if !self.is_single() {
             return Err(self

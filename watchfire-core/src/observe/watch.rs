@@ -60,7 +60,7 @@ impl Log {
     /// error: the response says what is missing.
     ///
     /// # Errors
-    /// Those of [`watch`](Self::watch).
+    /// The errors of [`watch`](Self::watch).
     pub(crate) async fn watch_on(&self, request: &WatchRequest) -> Result<WatchResponse> {
         self.watch_for(request, &[]).await
     }

@@ -146,7 +146,7 @@ impl Session {
     /// # Errors
     /// `invalid_input` for a text without words; `target_off` when the session has ended; `no_input_channel` when its agent takes
     /// no texts while it runs; `busy` when too many texts wait; `not_input_ready` when the box is not free for a minute, or does
-    /// not show the text as typed; those of the disk. An error after the text was written is final: no text is typed twice.
+    /// not show the text as typed; I/O errors. An error after the text was written is final: no text is typed twice.
     pub async fn send(&self, text: impl Into<String>) -> Result<Receipt> {
         let typed = self.submit(text.into(), false, None).await?;
         typed.map(|typed| typed.receipt).ok_or_else(|| self.off())
@@ -258,7 +258,7 @@ impl Session {
     /// The detail says how far the text came, whatever becomes of the wait.
     ///
     /// # Errors
-    /// Those of [`send`](Self::send) and of [`Log::watch`]. A text that has not been submitted at the end of the time stays in line
+    /// The errors of [`send`](Self::send) and of [`Log::watch`]. A text that has not been submitted at the end of the time stays in line
     /// (`watch_timeout`, delivery `pending`).
     pub async fn send_and_watch(
         &self,
@@ -313,7 +313,7 @@ impl Session {
     ///
     /// # Errors
     /// `not_found` for an unknown question; `conflict` if it has another answer; `target_off` when the session has
-    /// ended; those of the disk, after which the question is open again.
+    /// ended; I/O errors, after which the question is open again.
     pub async fn answer(&self, question: &str, text: &str) -> Result<()> {
         if self.has_ended() {
             return Err(self.off());

@@ -49,7 +49,7 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// is one error, and not one for each task. An empty name is the default target.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open) that do not depend on the task.
+    /// The errors of [`open`](Self::open) that do not depend on the task.
     async fn check_target(&self, target: &str) -> Result<()> {
         let _ = target;
         Ok(())

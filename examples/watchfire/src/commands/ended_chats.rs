@@ -82,7 +82,7 @@ fn list(chats: &[EndedChat]) -> String {
         let time = chat.ended_at.get(..16).unwrap_or(&chat.ended_at).replace('T', " ");
         let apart = if chat.is_apart { "  in its own folder" } else { "" };
         // As much as tells a person's chats apart.
-        let id = text::clip(&text::line(&chat.session), 8);
+        let id = text::line(chat.session.get(..8).unwrap_or(&chat.session));
         let start =
             format!("{number:>2}  {id}  {time}  {}{apart}  ", text::pad(&text::line(&chat.agent), agents));
         let room = usize::from(terminal::size().cols()).saturating_sub(text::width(&start)).max(20);

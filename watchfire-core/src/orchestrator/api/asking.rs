@@ -17,7 +17,7 @@ impl ProjectHandle {
     ///
     /// # Errors
     /// `target_off` if it does not run; `busy` if too many questions to it are open; `invalid_input` for a text that is empty
-    /// or too long; those of the disk.
+    /// or too long; I/O errors.
     pub async fn ask(
         &self,
         session: &SessionId,
@@ -52,7 +52,7 @@ impl ProjectHandle {
     /// Returns the open inquiries, oldest first.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub async fn inquiries(&self) -> Result<Vec<Inquiry>> {
         Ok(self.shared().inquiries.book().await?.pending().cloned().collect())
     }
@@ -66,7 +66,7 @@ impl ProjectHandle {
     /// Answers an inquiry in place of the session that was asked.
     ///
     /// # Errors
-    /// `not_found`; `already_answered`; `expired` and `target_off` if nobody waits for it any more; those of the disk.
+    /// `not_found`; `already_answered`; `expired` and `target_off` if nobody waits for it any more; I/O errors.
     pub async fn answer_inquiry(&self, id: &str, text: impl Into<String>) -> Result<Inquiry> {
         let (id, text) = (id.to_owned(), text.into());
         self.shared().inquiries.with(move |book| book.answer(&Party::Person, &id, &text)).await

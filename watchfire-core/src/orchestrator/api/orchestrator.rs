@@ -120,7 +120,7 @@ impl Orchestrator {
     /// that goes on; order is kept within each project. A project that is opened later is added with [`LogStream::and`].
     ///
     /// # Errors
-    /// Those of [`ProjectHandle::subscribe`].
+    /// The errors of [`ProjectHandle::subscribe`].
     pub async fn subscribe(&self, since: &BTreeMap<ProjectId, Cursor>) -> Result<Subscriptions> {
         let mut all = Subscriptions { projects: Vec::new(), changes: LogStream::none() };
         for project in self.projects() {

@@ -80,7 +80,7 @@ impl ProjectHandle {
     /// Returns the matching tasks in work order, each with its state.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn tasks(&self, query: &TaskQuery) -> Result<Vec<TaskInfo>> {
         let list = self.0.store.list(query).await?;
         self.infos(list.tasks.into_iter().map(|task| task.value).collect()).await
@@ -105,7 +105,7 @@ impl ProjectHandle {
     /// Returns a life, running or ended, however long ago.
     ///
     /// # Errors
-    /// `not_found`; those of the disk for one that ended long ago.
+    /// `not_found`; I/O errors for one that ended long ago.
     pub async fn life(&self, id: LifeId) -> Result<Life> {
         let known = self.read(move |schedule| schedule.ledger().life(id).cloned()).await?;
         match known {
@@ -117,7 +117,7 @@ impl ProjectHandle {
     /// Returns a run, under way or ended, however long ago.
     ///
     /// # Errors
-    /// `not_found`; those of the disk for one that ended long ago.
+    /// `not_found`; I/O errors for one that ended long ago.
     pub async fn run_record(&self, id: RunId) -> Result<schedule::Run> {
         let known = self.read(move |schedule| schedule.ledger().runs.get(&id).cloned()).await?;
         match known {
@@ -296,7 +296,7 @@ impl ProjectHandle {
     /// Takes over a proposal: its definition, and its tasks as drafts, whose numbers it returns.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn accept(&self, proposal: Proposal) -> Result<Vec<TaskNumber>> {
         if let Some(definition) = proposal.definition {
             self.0.store.update_project(ProjectPatch::new().with_definition(definition), None, None).await?;
@@ -439,7 +439,7 @@ impl ProjectHandle {
     /// `prune_every` in the settings.
     ///
     /// # Errors
-    /// Those of the workspace and the store. A branch that cannot be removed is no error.
+    /// Errors of the workspace and the store. A branch that cannot be removed is no error.
     pub async fn prune(&self) -> Result<Pruned> {
         effects::prune(&self.0).await
     }

@@ -13,7 +13,7 @@ impl ProjectHandle {
     /// that ended and whose logs are kept, which reads the beginnings of all logs. Newest first.
     ///
     /// # Errors
-    /// Those of the store and of the disk.
+    /// Errors of the store and of the disk.
     pub async fn candidates(&self, ended: bool) -> Result<Vec<Candidate>> {
         candidates(self.shared(), ended).await
     }
@@ -38,7 +38,7 @@ impl ProjectHandle {
     /// Returns the log of a session, which is read back from its files where the session ended long ago.
     ///
     /// # Errors
-    /// `not_found` where there is no such session, or its log was removed; those of the disk.
+    /// `not_found` where there is no such session, or its log was removed; I/O errors.
     pub async fn log_of(&self, session: &SessionId) -> Result<Log> {
         if let Some(session) = self.session(session) {
             return Ok(session.log().clone());

@@ -45,7 +45,7 @@ pub(crate) fn oldest(limits: &LogSettings, now: SystemTime) -> Option<SystemTime
 /// `in_use` stay.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub(crate) fn remove_old(
     logs: &Path,
     limits: &LogSettings,

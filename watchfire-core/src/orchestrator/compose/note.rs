@@ -66,7 +66,7 @@ impl SessionNote {
     /// Writes it.
     ///
     /// # Errors
-    /// Those of the disk; `invalid_input` for a path that is not text.
+    /// I/O errors; `invalid_input` for a path that is not text.
     pub(crate) fn write(&self, directory: &SessionDirectory) -> Result<()> {
         let failed = |error| Error::new(ErrorKind::InvalidInput, "a path is not text").with_source(error);
         replace(&path(directory), &serde_json::to_vec(self).map_err(failed)?)

@@ -13,7 +13,7 @@ const LIMIT: u64 = 64 << 10;
 /// Keeps the notes of a session that has ended, or was lost.
 ///
 /// # Errors
-/// `malformed` for notes beyond 64 KiB; those of the disk.
+/// `malformed` for notes beyond 64 KiB; I/O errors.
 pub(crate) fn keep(state: &Path, task: TaskNumber, directory: &SessionDirectory) -> Result<()> {
     // An agent that removed its notes keeps those of before.
     let Some(notes) = read_untrusted(&in_session(directory), LIMIT)? else { return Ok(()) };
@@ -24,7 +24,7 @@ pub(crate) fn keep(state: &Path, task: TaskNumber, directory: &SessionDirectory)
 /// Gives the notes of earlier attempts to a session.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub(crate) fn give(state: &Path, task: TaskNumber, directory: &SessionDirectory) -> Result<()> {
     match read_untrusted(&kept(state, task), LIMIT)? {
         Some(notes) => replace(&in_session(directory), &notes),

@@ -74,7 +74,7 @@ impl SandboxRecord {
     /// Returns the record of the latest session of `task`, or of the latest chat, in a folder of logs.
     ///
     /// # Errors
-    /// Those of the disk; `malformed`. A missing record is no error.
+    /// I/O errors; `malformed`. A missing record is no error.
     pub fn latest(logs: &Path, task: Option<TaskNumber>) -> Result<Option<Self>> {
         let what = task.map_or_else(|| Mode::Chat.to_string(), |task| task.to_string());
         let time = |path: &PathBuf| {

@@ -54,7 +54,7 @@ struct Record {
 /// Does nothing for backends without such files.
 ///
 /// # Errors
-/// Those of the disk; `malformed` when the agent's files exceed the bounds.
+/// I/O errors; `malformed` when the agent's files exceed the bounds.
 pub(crate) fn save(
     state: &Path,
     task: Option<TaskNumber>,

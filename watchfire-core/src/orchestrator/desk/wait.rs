@@ -22,7 +22,7 @@ pub(super) async fn until(shared: &ProjectShared, deadline: Option<&Timestamp>) 
 /// Waits for the end of an inquiry.
 ///
 /// # Errors
-/// `not_found`; those of the disk.
+/// `not_found`; I/O errors.
 pub(crate) async fn end_of(shared: &Arc<ProjectShared>, id: &str) -> Result<Inquiry> {
     let mut changes = shared.inquiries.changes();
     loop {

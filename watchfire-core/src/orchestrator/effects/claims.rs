@@ -36,7 +36,7 @@ pub(super) async fn claim(shared: &ProjectShared, life: LifeId, task: TaskNumber
 /// machine may have taken it before the next renewal is due.
 ///
 /// # Errors
-/// Those of [`claim`]; errors of the store.
+/// The errors of [`claim`]; errors of the store.
 pub(super) async fn claim_to_publish(
     shared: &ProjectShared,
     life: LifeId,

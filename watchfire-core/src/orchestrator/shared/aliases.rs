@@ -19,7 +19,7 @@ const TRIES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Aliases {
     folder: PathBuf,
-    /// Those that were found for lives here. A life knows its own only once a session of it has begun.
+    /// The aliases given here, by life. A life itself learns its alias only when a session of it begins.
     found: Mutex<HashMap<Bearer, Alias>>,
 }
 
@@ -41,7 +41,7 @@ impl Aliases {
     /// Takes an alias that no other life has: the one that it had, if it can be had. Blocks.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn take(&self, before: Option<&Alias>, bearer: &Bearer) -> Result<Alias> {
         let before = before.cloned().or_else(|| self.found().get(bearer).cloned());
         let random = (0..TRIES).map(|_| Alias::random());
@@ -59,7 +59,7 @@ impl Aliases {
     /// Gives an alias to a life, and returns false if another has it. Blocks.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn give(&self, alias: &Alias, bearer: &Bearer) -> Result<bool> {
         make_private(&self.folder)?;
         let (path, made) = (self.folder.join(alias.as_str()), self.folder.join(unique_name("alias")));
@@ -78,7 +78,7 @@ impl Aliases {
     /// begin. Blocks.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn free(&self, known: Option<&Alias>, bearer: &Bearer) -> Result<()> {
         let found = self.found().remove(bearer);
         known.into_iter().chain(&found).try_for_each(|alias| self.remove(alias, bearer))

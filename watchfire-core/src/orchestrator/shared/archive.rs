@@ -68,7 +68,7 @@ pub(crate) fn holds<T: Archived>(shared: &ProjectShared, id: T::Id) -> bool {
 /// Reads a record.
 ///
 /// # Errors
-/// `not_found`; `malformed`; those of the disk.
+/// `not_found`; `malformed`; I/O errors.
 pub(crate) async fn read<T: Archived>(shared: &ProjectShared, id: T::Id) -> Result<T> {
     let state_dir = shared.state_dir.clone();
     blocking("reading a record", move || read_in(&state_dir, id)).await
@@ -93,7 +93,7 @@ impl Life {
     /// open. The ledger has the last ones.
     ///
     /// # Errors
-    /// `not_found`, also once old records were removed; `malformed`; those of the disk.
+    /// `not_found`, also for a record that was removed because of its age; `malformed`; I/O errors.
     pub fn record(state_dir: &Path, id: LifeId) -> Result<Self> {
         read_in(state_dir, id)
     }

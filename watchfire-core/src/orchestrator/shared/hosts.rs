@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// Takes the lock of `home` in the private folder of a repository. It is held as long as a copy of the descriptor is open.
 ///
 /// # Errors
-/// Those of the disk.
+/// I/O errors.
 pub(crate) fn hold(shared_dir: &Path, home: &Path) -> Result<OwnedFd> {
     make_shared(&folder(shared_dir))?;
     let path = path(shared_dir, home);
@@ -32,7 +32,7 @@ pub(crate) fn hold(shared_dir: &Path, home: &Path) -> Result<OwnedFd> {
 /// Refuses a repository in which agents of another home still run.
 ///
 /// # Errors
-/// `locked`, with that home; those of the disk.
+/// `locked`, with that home; I/O errors.
 pub(crate) fn check(shared_dir: &Path, home: &Path) -> Result<()> {
     let own = path(shared_dir, home);
     let entries = fs::read_dir(folder(shared_dir)).into_iter().flatten().flatten();

@@ -62,7 +62,7 @@ impl SessionLog {
     /// Returns all logs in a project's folder of logs, newest first. Skips files that are no logs.
     ///
     /// # Errors
-    /// Those of the disk. A missing folder has no logs.
+    /// I/O errors. A missing folder has no logs.
     pub fn list(folder: &Path) -> Result<Vec<Self>> {
         let failed = |e| Error::io("listing the logs", e).with_path(folder);
         let entries = match fs::read_dir(folder) {
@@ -151,7 +151,7 @@ impl SessionLog {
     /// Returns the output of the agent as plain text, at most `limit` bytes, and true if there is more.
     ///
     /// # Errors
-    /// Those of the disk; `not_found` if it was removed.
+    /// I/O errors; `not_found` if it was removed.
     pub fn text(&self, limit: u64) -> Result<(String, bool)> {
         let failed = |e| Error::io("reading a log", e).with_path(&self.path);
         let file = open_untrusted(&self.path)?
@@ -168,7 +168,7 @@ impl SessionLog {
     /// Returns the conversation, as the session's backend reads it. Empty if its agent keeps none.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub fn messages(&self, backend: &dyn Backend) -> Result<Vec<Message>> {
         let bytes = read_untrusted(&self.path.with_extension("jsonl"), TRANSCRIPT)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -182,7 +182,7 @@ impl SessionLog {
     /// there, of what hooks and the screen reported, is told as a gap.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub fn replay(&self, backend: &dyn Backend, clock: &Arc<dyn Clock>) -> Result<Log> {
         let scope = self.session.as_ref().map_or_else(|| self.name(), ToString::to_string);
         let name = self.alias.as_ref().map_or_else(|| scope.clone(), ToString::to_string);
@@ -242,7 +242,7 @@ impl SessionLog {
     /// Returns the recording of the output, or `None` if there is none. A session that still runs is recorded so far.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub fn recording(&self) -> Result<Option<Recording>> {
         Recording::open(&self.path.with_extension(RECORDING))
     }
@@ -251,7 +251,7 @@ impl SessionLog {
     /// continues, and its further output is not kept.
     ///
     /// # Errors
-    /// Those of the disk. A file that is gone already is no error.
+    /// I/O errors. A file that is gone already is no error.
     pub fn delete(&self) -> Result<()> {
         for ending in LOG_FILES {
             let path = self.path.with_extension(ending);

@@ -135,7 +135,7 @@ impl Spent {
     /// Returns the sum for all sessions of a task, from the logs in a folder.
     ///
     /// # Errors
-    /// Those of the disk, and `malformed`.
+    /// I/O errors, and `malformed`.
     pub fn of_task(logs: &Path, task: TaskNumber) -> Result<Self> {
         let mut records = list(logs, &format!("{task}-"))?;
         records.retain(|record| record.task == Some(task));
@@ -145,7 +145,7 @@ impl Spent {
     /// Returns the records of all sessions in a folder of logs, oldest first.
     ///
     /// # Errors
-    /// Those of the disk, and `malformed`.
+    /// I/O errors, and `malformed`.
     pub fn records(logs: &Path) -> Result<Vec<SpentRecord>> {
         let mut records = list(logs, "")?;
         records.sort_by(|a, b| (&a.at, &a.log).cmp(&(&b.at, &b.log)));

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// Runs `work` in a task of its own, so that a panic in it is an error.
 ///
 /// # Errors
-/// Those of the work; `internal` if it panics.
+/// Errors of the work; `internal` if it panics.
 pub(crate) async fn caught<T: Send + 'static>(
     what: &'static str,
     work: impl Future<Output = Result<T>> + Send + 'static,

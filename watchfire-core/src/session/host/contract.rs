@@ -47,7 +47,7 @@ pub trait SessionHost: Debug + Send + Sync {
     ///
     /// # Errors
     /// `already_exists` for a session that runs here; `busy` if its guardian does not answer; `not_supported` for one of
-    /// another release; those of the disk.
+    /// another release; I/O errors.
     async fn adopt(&self, session: &SessionId) -> Result<Option<Hosted>>;
 
     /// Returns the sessions that run.

@@ -61,7 +61,7 @@ impl Detached {
     /// to reach it.
     ///
     /// # Errors
-    /// Those of the disk; `not_supported` on other systems than Linux.
+    /// I/O errors; `not_supported` on other systems than Linux.
     pub fn new(helper: Helper, folder: impl Into<PathBuf>) -> Result<Self> {
         if !cfg!(target_os = "linux") {
             return Err(Error::new(ErrorKind::NotSupported, "sessions outlive their program on Linux only"));

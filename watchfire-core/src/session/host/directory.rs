@@ -18,7 +18,7 @@ impl SessionDirectory {
     /// Creates the folders of `session`.
     ///
     /// # Errors
-    /// Those of the disk; `already_exists` when the session had folders before.
+    /// I/O errors; `already_exists` when the session had folders before.
     pub fn create(sessions: &Path, session: &SessionId) -> Result<Self> {
         make_private(sessions)?;
         let sessions = sessions
@@ -98,7 +98,7 @@ impl SessionDirectory {
     /// Writes the backend's files and makes its links below the home. Must be called before anything runs there.
     ///
     /// # Errors
-    /// `invalid_input` for a path that leaves the home; those of the disk.
+    /// `invalid_input` for a path that leaves the home; I/O errors.
     pub(crate) fn write_home(&self, files: &[FileToWrite], links: &[LinkToMake]) -> Result<()> {
         use std::io::Write as _;
         use std::os::unix::fs::OpenOptionsExt as _;
@@ -138,7 +138,7 @@ impl SessionDirectory {
     /// Removes the folder. Symbolic links in it are removed, not followed.
     ///
     /// # Errors
-    /// Those of the disk. A missing folder is no error.
+    /// I/O errors. A missing folder is no error.
     pub fn remove(&self) -> Result<()> {
         remove_tree(&self.root).map_err(|e| Error::io("removing a session's folder", e).with_path(&self.root))
     }

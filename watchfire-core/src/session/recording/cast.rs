@@ -27,7 +27,7 @@ impl Recording {
     /// Writes the recording of a terminal, as far as it goes now, as an asciicast.
     ///
     /// # Errors
-    /// Those of the disk and of `out`.
+    /// I/O errors and of `out`.
     pub fn write_asciicast(&self, version: AsciicastVersion, title: &str, out: impl Write) -> Result<()> {
         let mut cast = Asciicast::new(version, title, out);
         self.read().try_for_each(|part| cast.write(&part?))?;
@@ -59,7 +59,7 @@ impl<W: Write> Asciicast<W> {
     /// Writes a part of a recording, and flushes.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn write(&mut self, part: &Recorded) -> Result<()> {
         let written = match part {
             Recorded::Resize { at, size } => self.resize(at, *size),
@@ -73,7 +73,7 @@ impl<W: Write> Asciicast<W> {
     /// Ends the cast. One without any output still becomes a valid file.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn finish(mut self) -> Result<()> {
         let header = self.begin(&Timestamp::from_unix_millis(0), Size::default());
         header.and_then(|()| self.out.flush()).map_err(failed)

@@ -36,7 +36,7 @@ impl FollowRecording {
     /// was killed or the recording removed. A future that is dropped loses nothing.
     ///
     /// # Errors
-    /// Those of the disk; after one the recording has ended.
+    /// I/O errors; after one the recording has ended.
     pub async fn next(&mut self) -> Result<Option<Recorded>> {
         loop {
             if let Some(part) = self.parts.pop_front() {

@@ -62,7 +62,7 @@ impl Recording {
     /// Opens the recording in `folder`, or returns `None` if there is none.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub fn open(folder: &Path) -> Result<Option<Self>> {
         match folder.symlink_metadata() {
             Ok(found) => Ok(found.is_dir().then(|| Self { folder: folder.to_owned() })),

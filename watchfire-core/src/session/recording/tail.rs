@@ -24,7 +24,7 @@ impl Tail {
     /// lay between was not kept. Returns `None` if nothing is recorded from `offset` on.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(in crate::session) fn read(&mut self, offset: u64, limit: usize) -> Result<Option<(u64, Vec<u8>)>> {
         if let Some(bytes) = self.read_open(offset, limit)? {
             return Ok(Some((offset, bytes)));

@@ -54,7 +54,7 @@ impl Recorder {
     /// Starts a recording in `folder`, which it creates.
     ///
     /// # Errors
-    /// Those of the disk: a session whose output cannot be recorded could not be watched either.
+    /// I/O errors: a session whose output cannot be recorded could not be watched either.
     pub(in crate::session) fn create(folder: &Path, size: Option<Size>) -> io::Result<Self> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut recorder = Self {

@@ -141,7 +141,7 @@ impl Attachment {
     /// by the screen that resulted from it.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub async fn copy_to(mut self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         while let Some(update) = self.next().await {
             let bytes = match update {

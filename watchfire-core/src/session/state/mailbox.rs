@@ -34,9 +34,9 @@ pub(in crate::session) struct Letter(PathBuf);
 /// Texts that an earlier program left.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// Those that were not typed, oldest first.
+    /// Texts that were not typed, oldest first.
     pub(in crate::session) waiting: Vec<(Letter, String)>,
-    /// Those of which a part may have been typed. They stay until the person is told.
+    /// Texts that may have been typed in part. They stay until the person is told.
     pub(in crate::session) interrupted: Vec<Letter>,
 }
 
@@ -51,7 +51,7 @@ impl Mailbox {
     /// Removes a mailbox, and returns the number of texts in it that are not known to have been submitted. Blocks.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn close(folder: &Path) -> Result<usize> {
         let left = names(folder).filter(|name| is_letter(name)).count();
         remove_tree(folder).map_err(|e| Error::io("removing a mailbox", e).with_path(folder))?;
@@ -61,7 +61,7 @@ impl Mailbox {
     /// Puts a text in. It is durable when this returns. Blocks.
     ///
     /// # Errors
-    /// `busy` if too many wait; those of the disk.
+    /// `busy` if too many wait; I/O errors.
     pub(in crate::session) fn put(&self, text: &str) -> Result<Letter> {
         let folder = &self.0.folder;
         if names(folder).filter(|name| is_letter(name)).count() >= WAITING {
@@ -101,7 +101,7 @@ impl Letter {
     /// Notes that the text is being typed: from now on no other program types it. Blocks.
     ///
     /// # Errors
-    /// Those of the disk; then it must not be typed.
+    /// I/O errors; then it must not be typed.
     pub(in crate::session) fn begin(&mut self) -> Result<()> {
         let typed = self.0.with_extension(TYPED);
         let renamed = fs::rename(&self.0, &typed);

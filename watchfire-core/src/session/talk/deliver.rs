@@ -78,7 +78,7 @@ impl Waiting {
     /// Notes that it is being typed.
     ///
     /// # Errors
-    /// Those of the disk: without the note, another program would type it again.
+    /// I/O errors: without the note, another program would type it again.
     async fn begin(&mut self) -> Result<()> {
         let Some(mut letter) = self.letter.take() else { return Ok(()) };
         let begin = move || letter.begin().map(|()| letter);

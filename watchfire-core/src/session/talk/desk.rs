@@ -106,7 +106,7 @@ impl Session {
     /// Puts a file into the agent's inbox, and returns its path.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) async fn put_in_inbox(&self, name: String, bytes: Vec<u8>) -> Result<PathBuf> {
         let folder = self.0.files.clone();
         let path = folder.join("inbox").join(&name);
@@ -119,7 +119,7 @@ impl Session {
     /// Makes the agent's claim in its place: done, or failed for a reason.
     ///
     /// # Errors
-    /// `not_supported` for a session whose work has no end, such as a chat; those of the disk.
+    /// `not_supported` for a session whose work has no end, such as a chat; I/O errors.
     pub(crate) async fn finish(&self, success: bool, reason: Option<String>) -> Result<()> {
         let shared = &self.0;
         let reason = reason.filter(|reason| !reason.trim().is_empty());

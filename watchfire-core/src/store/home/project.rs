@@ -188,7 +188,7 @@ pub(super) fn check_place(known: &Path, root: &Path, id: &ProjectId) -> Result<(
 /// Notes in the state folder of a project where the project is, and checks that it is no copy of the one that was there.
 ///
 /// # Errors
-/// Those of [`check_place`]; errors of the file system.
+/// The errors of [`check_place`]; errors of the file system.
 pub(crate) fn take_place(state: &Path, root: &Path, id: &ProjectId) -> Result<()> {
     let bytes = root.as_os_str().as_bytes();
     match read_untrusted(&state.join(PLACE), PATH_LIMIT)? {

@@ -58,7 +58,7 @@ impl Purse {
     /// Writes the last count.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(in crate::orchestrator::effects) fn close(&self, counted: Counted, ended: &Ended) -> Result<()> {
         let mut state = self.state();
         state.record.exit = Some(ended.exit.to_string());
