@@ -286,6 +286,7 @@ impl Log {
             let rest = writer.rest();
             self.push_pieces(&self.shared.clock.now(), rest, &mut writer);
             writer.at += length - skipped;
+            self.change(|ring| ring.skip_output(length - skipped), false);
         }
     }
 
@@ -347,8 +348,8 @@ impl Log {
         self.push_pieces(time, pieces, &mut writer)
     }
 
-    /// Returns the retained output from byte `offset` on, counted from the first that was pushed, and the offset at which
-    /// it begins: a later one if the oldest bytes are gone.
+    /// Returns the retained output from byte `offset` on, and the offset at which it begins: a later one if those bytes are gone
+    /// or missing.
     #[cfg(feature = "orchestrator")]
     pub(crate) fn output_from(&self, offset: u64) -> (u64, Vec<u8>) {
         // Held over both reads: bytes that move from `partial` into the ring must not be seen twice or not at

@@ -47,8 +47,10 @@ pub(super) struct Ring {
     pub(super) replaying: bool,
     lanes: BTreeMap<RecordKind, Lane>,
     latest: u64,
-    /// Bytes of output in all records so far.
+    /// Offset of the output that comes next.
     output_end: u64,
+    /// Offset up to which output is missing. Records before it do not join those behind it.
+    output_gap: u64,
     pub(super) status: Status,
     pub(super) status_at: Option<Timestamp>,
     pub(super) input_available: bool,
@@ -71,6 +73,7 @@ impl Ring {
             lanes: RecordKind::ALL.iter().map(|kind| (*kind, Lane::new(limits(*kind)))).collect(),
             latest: 0,
             output_end: 0,
+            output_gap: 0,
             status: Status::Unknown,
             status_at: None,
             input_available: false,
@@ -158,6 +161,12 @@ impl Ring {
     /// Sets the number of bytes of output that were fed up to the last record.
     pub(super) fn set_output_end(&mut self, bytes: u64) {
         self.output_end = bytes;
+    }
+
+    /// Notes that `bytes` of output are missing.
+    pub(super) fn skip_output(&mut self, bytes: u64) {
+        self.output_end += bytes;
+        self.output_gap = self.output_end;
     }
 
     pub(super) fn era(&self, index: usize) -> Option<&Era> {
@@ -278,7 +287,7 @@ impl Ring {
         // From the newest: offsets are not stored, but counted back from the end of the output.
         let records = self.lane(RecordKind::Output).into_iter().flat_map(|lane| lane.after(0)).rev();
         for record in records {
-            if start <= offset {
+            if start <= offset.max(self.output_gap) {
                 break;
             }
             if let Body::Output { bytes, .. } = &record.body {

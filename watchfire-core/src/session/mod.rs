@@ -46,6 +46,7 @@ pub use host::{
 #[cfg(feature = "runtime")]
 pub use process::{Attached, Exit, Output, SessionProcess, run, run_attached};
 #[cfg(feature = "runtime")]
+pub(crate) use recording::Checkpoints;
 pub use recording::{Asciicast, AsciicastVersion, FollowLines, FollowRecording, Recorded, Recording};
 #[cfg(feature = "orchestrator")]
 pub(crate) use screen::LogFile;

@@ -88,7 +88,7 @@ impl Daemon {
 /// Returns the work that has ended, newest first: at most `limit` pieces (0: some), and with `before` only those with a lower id.
 ///
 /// # Errors
-/// Those of the records in `state_dir`, the state folder of the project.
+/// Errors of the records in `state_dir`, the state folder of the project.
 pub fn history(
     ledger: &Ledger,
     state_dir: &Path,

@@ -18,8 +18,11 @@
 //!
 //! A segment that begins later than the one before it ends marks a gap: output that could not be written, because the
 //! disk was full. Only the newest 64 MiB are kept.
+//!
+//! For a session that can be taken over, the orchestrator keeps a file `screen` beside them: see [`checkpoint`].
 
 mod cast;
+mod checkpoint;
 mod entry;
 mod follow;
 mod reader;
@@ -29,6 +32,8 @@ mod tests;
 mod writer;
 
 pub use cast::{Asciicast, AsciicastVersion};
+pub(in crate::session) use checkpoint::Checkpoint;
+pub(crate) use checkpoint::Checkpoints;
 pub use follow::{FollowLines, FollowRecording};
 pub use reader::{Recorded, Recording};
 pub(in crate::session) use tail::Tail;

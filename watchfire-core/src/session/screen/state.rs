@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::observe::Log;
+use crate::session::recording::Checkpoint;
 use crate::terminal::{Escapes, Line, Scrolled, Size, Snapshot, Terminal};
 
 /// Upper bound for an unfinished sequence that is repeated after a redraw.
@@ -31,8 +32,10 @@ pub(in crate::session) struct Screen {
 
 pub(super) struct Fed {
     pub(super) terminal: Box<dyn Terminal>,
-    /// Bytes of output that the terminal was fed.
+    /// Offset of the output that comes next.
     pub(super) offset: u64,
+    /// Offset before which the terminal shows the output already.
+    shown: u64,
     /// Number of resizes so far.
     pub(super) resizes: u64,
     /// Offset at the last resize.
@@ -43,7 +46,7 @@ pub(super) struct Fed {
 
 impl Screen {
     pub(in crate::session) fn new(terminal: Box<dyn Terminal>, log: Log, clock: Arc<dyn Clock>) -> Self {
-        let fed = Fed { terminal, offset: 0, resizes: 0, resized_at: 0, answering: 0 };
+        let fed = Fed { terminal, offset: 0, shown: 0, resizes: 0, resized_at: 0, answering: 0 };
         Self {
             fed: Mutex::new(fed),
             changed: watch::Sender::new(false),
@@ -57,7 +60,8 @@ impl Screen {
     /// attachment answers them.
     pub(in crate::session) fn feed(&self, bytes: &[u8]) -> Vec<u8> {
         let mut fed = self.lock();
-        fed.terminal.feed(bytes);
+        let known = usize::try_from(fed.shown.saturating_sub(fed.offset)).unwrap_or(usize::MAX);
+        fed.terminal.feed(bytes.get(known..).unwrap_or_default());
         fed.offset += bytes.len() as u64;
         let replies = fed.terminal.take_replies();
         self.log.push_output(bytes);
@@ -69,6 +73,28 @@ impl Screen {
         // After the lock is released, so that woken readers do not queue for it.
         self.changed.send_replace(false);
         replies
+    }
+
+    /// Notes that `length` bytes of output are missing.
+    pub(in crate::session) fn skip(&self, length: u64) {
+        let mut fed = self.lock();
+        fed.offset += length;
+        self.log.skip_output(length);
+    }
+
+    /// Shows an earlier program's screen, and of the output only what follows it.
+    pub(in crate::session) fn restore(&self, checkpoint: &Checkpoint) {
+        let mut fed = self.lock();
+        fed.terminal.feed(&checkpoint.redraw);
+        // It asks nothing, and what it showed was answered then.
+        drop(fed.terminal.take_replies());
+        fed.shown = checkpoint.offset;
+    }
+
+    /// Returns the screen as it is now, for a later program.
+    pub(in crate::session) fn checkpoint(&self) -> Checkpoint {
+        let mut fed = self.lock();
+        Checkpoint { offset: fed.offset, redraw: self.redraw(&mut fed) }
     }
 
     fn note_paint(&self) {

@@ -1,6 +1,7 @@
 //! Sessions over a process that is played by the test.
 
 mod blocks;
+mod checkpoints;
 mod deliver;
 mod nudge;
 mod silence;
@@ -36,6 +37,8 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Played {
     output: watch::Sender<Vec<u8>>,
+    /// Offset of the oldest output that is kept.
+    oldest: usize,
     input: Mutex<Vec<u8>>,
     exit: watch::Sender<Option<Exit>>,
     identity: ProcessIdentity,
@@ -84,11 +87,11 @@ impl SessionProcess for Played {
     }
 
     async fn read_from(&self, offset: u64) -> Result<Output> {
-        let from = usize::try_from(offset).unwrap();
+        let from = usize::try_from(offset).unwrap().max(self.oldest);
         let mut output = self.output.subscribe();
         let more = |output: &Vec<u8>| output.len() > from || self.exit.borrow().is_some();
         let bytes = Bytes::copy_from_slice(&output.wait_for(more).await.unwrap()[from..]);
-        Ok(Output { offset, ended: bytes.is_empty(), bytes })
+        Ok(Output { offset: from as u64, ended: bytes.is_empty(), bytes })
     }
 
     async fn interrupt(&self) -> Result<()> {
@@ -207,9 +210,20 @@ impl Stage {
     }
 
     fn start(text: &str, clock: Arc<dyn Clock>, change: impl FnOnce(&mut SessionParts, &Path)) -> Self {
+        Self::keeping(0, text, clock, change)
+    }
+
+    /// With an agent of whose output only what follows `oldest` is kept.
+    fn keeping(
+        oldest: usize,
+        text: &str,
+        clock: Arc<dyn Clock>,
+        change: impl FnOnce(&mut SessionParts, &Path),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let process = Arc::new(Played {
             output: watch::Sender::new(text.as_bytes().to_vec()),
+            oldest,
             input: Mutex::default(),
             exit: watch::Sender::default(),
             identity: ProcessIdentity::current().unwrap(),
@@ -242,7 +256,7 @@ impl Stage {
             vendor_session: None,
             terminal: Box::new(PlainTerminal::new(Size::default())),
             log: Log::new("s1", 1, LogSubject::new("s1", "blunt"), &LogOptions::default(), clock()),
-            sinks: Sinks { file: None },
+            sinks: Sinks::default(),
             readiness: Readiness::Immediate,
             prompt: PromptDelivery::None,
             completion: Completion::Never,

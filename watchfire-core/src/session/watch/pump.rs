@@ -13,6 +13,7 @@ use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
 use crate::schedule::StopReason;
 use crate::session::process::splitter::Splitter;
+use crate::session::recording::Checkpoints;
 use crate::session::screen::{LogFile, Screen};
 use crate::session::state::Shared;
 
@@ -31,6 +32,8 @@ type Alarm = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) struct Sinks {
     /// Readable log on disk.
     pub(crate) file: Option<LogFile>,
+    /// The screen on disk, for a program that takes the session over.
+    pub(crate) screens: Option<Checkpoints>,
 }
 
 impl Sinks {
@@ -94,9 +97,17 @@ pub(in crate::session) async fn run(
         };
         if output.offset > offset {
             let missing = output.offset - offset;
+            // What was set before the oldest output that is kept: the modes of a program that has printed much.
+            let restored = match &mut sinks.screens {
+                Some(screens) if offset == 0 => screens.read().await,
+                _ => None,
+            };
+            if let Some(checkpoint) = &restored {
+                shared.screen.restore(checkpoint);
+            }
             shared.remark(format!("{missing} bytes of the agent's output are missing: the disk was full"));
             sinks.file.iter_mut().for_each(LogFile::gap);
-            shared.log.skip_output(missing);
+            shared.screen.skip(missing);
         }
         offset = output.next_offset();
         if !output.bytes.is_empty() {
@@ -110,6 +121,11 @@ pub(in crate::session) async fn run(
             let replies = if new.is_empty() { Vec::new() } else { shared.screen.feed(new) };
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
+            }
+            if let Some(screens) = &mut sinks.screens
+                && screens.is_due(offset)
+            {
+                screens.write(shared.screen.checkpoint()).await;
             }
             shared.stirred.notify_one();
             match &stream {
@@ -132,6 +148,11 @@ pub(in crate::session) async fn run(
     match &stream {
         Some(backend) => read_lines(&shared, &**backend, &last),
         None => hear(&shared, &last),
+    }
+    if let Some(screens) = &mut sinks.screens
+        && *shared.stop.borrow() == Some(StopReason::Detached)
+    {
+        screens.write(shared.screen.checkpoint()).await;
     }
     match sinks.file {
         // The next program goes on with the line.

@@ -17,12 +17,12 @@ use crate::model::{AgentsMay, ProcessIdentity, RepoPath};
 use crate::observe::Log;
 use crate::orchestrator::compose::{LiveRecord, files, notes, progress, resume};
 use crate::orchestrator::desk::{ProjectDesk, attend};
-use crate::orchestrator::shared::{ProjectShared, blocking};
+use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
 use crate::schedule::NoticeCode;
 use crate::session::{
-    Completion, Deadline, Hosted, Left, LogFile, Mailbox, Meter, Reach, RefusalReporter, Session,
-    SessionDirectory, SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
+    Checkpoints, Completion, Deadline, Hosted, Left, LogFile, Mailbox, Meter, Reach, RefusalReporter,
+    Session, SessionDirectory, SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
 };
 use crate::store::Fence;
 use crate::terminal::Size;
@@ -100,6 +100,8 @@ impl Assembly {
         let (judge, reader) = (Arc::clone(&record), Arc::clone(&backend));
         let find = Arc::new(move |said: &str| judge.refusals(said, reader.failed_accesses(said)));
         let is_taken = self.taken.is_some();
+        let is_kept = inner.host.outlives() && matches!(self.reach, Reach::Terminal);
+        let screens = is_kept.then(|| Checkpoints::beside(&log_name.with_extension(RECORDING)));
         let session = Session::start(SessionParts {
             info,
             process,
@@ -109,7 +111,7 @@ impl Assembly {
             vendor_session: self.vendor_session,
             terminal: (inner.terminals)(self.size),
             log: self.log,
-            sinks: Sinks { file: self.log_file },
+            sinks: Sinks { file: self.log_file, screens },
             readiness: self.readiness,
             prompt: self.prompt,
             completion: self.completion,

@@ -1,0 +1,69 @@
+//! Screens that an earlier program kept.
+
+use std::sync::Arc;
+
+use super::{Stage, within};
+use crate::clock::SystemClock;
+use crate::schedule::StopReason;
+use crate::session::recording::Checkpoint;
+use crate::session::{AttachRequest, Checkpoints, ScreenUpdate};
+
+/// Waits until the screen shows exactly this.
+async fn shows(stage: &Stage, wanted: &str) {
+    let mut changes = stage.session.0.screen.changes();
+    let seen = async {
+        while stage.session.snapshot().text().trim_end() != wanted {
+            changes.changed().await.unwrap();
+        }
+    };
+    let seen = tokio::time::timeout(std::time::Duration::from_secs(5), seen).await;
+    assert!(seen.is_ok(), "{:?}", stage.session.snapshot().text());
+}
+
+/// Waits until a screen of at least this offset is kept.
+async fn kept(stage: &Stage, offset: u64) -> Checkpoint {
+    within(async {
+        loop {
+            match Checkpoints::beside(stage.folder.path()).read().await {
+                Some(checkpoint) if checkpoint.offset >= offset => break checkpoint,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
+    let kept = tempfile::tempdir().unwrap();
+    let checkpoint = Checkpoint { offset: 7, redraw: b"\x1bcfirst\r\n".to_vec() };
+    Checkpoints::beside(kept.path()).write(checkpoint).await;
+    let stage = Stage::keeping(3, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
+        parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+    });
+    shows(&stage, "first\nsecond").await;
+
+    // What a viewer gets next follows what it was shown.
+    let mut attached = stage.session.attach(&AttachRequest::output()).unwrap();
+    let first = within(attached.next()).await.unwrap();
+    assert!(matches!(&first, ScreenUpdate::Redraw { lost, .. } if *lost == (13..13)), "{first:?}");
+    stage.process.print("!");
+    let next = within(attached.next()).await.unwrap();
+    assert!(matches!(&next, ScreenUpdate::Output { offset: 13, bytes } if **bytes == *b"!"), "{next:?}");
+}
+
+#[tokio::test]
+async fn a_screen_is_kept_now_and_then_and_when_its_session_is_left() {
+    let stage = Stage::start("", Arc::new(SystemClock), |parts, folder| {
+        parts.sinks.screens = Some(Checkpoints::beside(folder));
+    });
+    stage.process.print(&format!("first\r\n{}", ".\r".repeat(2 << 20)));
+    let checkpoint = kept(&stage, 4 << 20).await;
+    assert!(String::from_utf8(checkpoint.redraw).unwrap().contains("first\r\n."));
+    stage.process.print("last");
+    shows(&stage, "first\nlast").await;
+    stage.session.stop_because(StopReason::Detached);
+    stage.process.exit(0);
+    let checkpoint = kept(&stage, checkpoint.offset + 4).await;
+    assert!(String::from_utf8(checkpoint.redraw).unwrap().contains("first\r\nlast"));
+}
