@@ -18,7 +18,7 @@ use crate::session::state::{Completion, Shared};
 use crate::{Error, ErrorKind, Result};
 
 /// Upper bound for the calls of one session that are under way.
-pub(super) const AT_ONCE: usize = 64;
+pub(in crate::session) const AT_ONCE: usize = 64;
 
 /// The place that carries out the calls of agents. The session that calls is known by its folder.
 #[async_trait]
@@ -56,7 +56,11 @@ impl Calls {
 
     /// Carries out a call, and returns the envelope of its reply, with what follows once it has arrived. Returns `None` if the
     /// session ended while the call waited.
-    pub(super) async fn answer(&self, session: &Session, call: &AgentCall) -> Option<(Value, Option<After>)> {
+    pub(in crate::session) async fn answer(
+        &self,
+        session: &Session,
+        call: &AgentCall,
+    ) -> Option<(Value, Option<After>)> {
         let result = match (Arc::clone(&self.under_way).try_acquire_owned(), &self.desk) {
             (Err(_), _) => {
                 let error = Error::new(ErrorKind::Busy, "too many calls are under way");

@@ -1,6 +1,7 @@
 //! Sessions over a process that is played by the test.
 
 mod blocks;
+mod calls;
 mod checkpoints;
 mod deliver;
 mod nudge;
