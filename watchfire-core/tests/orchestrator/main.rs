@@ -2,6 +2,7 @@
 
 mod attach;
 mod budgets;
+mod crowd;
 mod deliver;
 mod ends;
 mod faulty;
@@ -47,6 +48,7 @@ fn main() {
     trials.extend(talks::trials());
     trials.extend(told::trials());
     trials.extend(watching::trials());
+    trials.extend(crowd::trials());
     trials.extend(deliver::trials());
     trials.extend(resume::trials());
     trials.extend(sandboxes::trials());
