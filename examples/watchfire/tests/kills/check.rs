@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use watchfire_core::journal::{Journal, State};
 use watchfire_core::model::TaskNumber;
-use watchfire_core::schedule::{Ending, StopReason, Subject};
+use watchfire_core::schedule::{Ending, Life, StopReason, Subject};
 use watchfire_core::store::{Holder, TaskStore as _};
 
 use crate::support::World;
-use crate::world::{self, BREAKS, FAILS, IS_STOPPED, RIVALS, TASKS};
+use crate::world::{self, BREAKS, EDITED, EDITS, FAILS, IS_STOPPED, RIVALS, TASKS};
 
 /// Returns everything that is wrong.
 pub(super) async fn problems(world: &World) -> Vec<String> {
@@ -48,6 +48,9 @@ fn ends(state: &State, wrong: &mut Vec<String>) {
         let is_right = match life.subject {
             // Without its person a chat is over.
             Subject::Chat => stopped || *ending == Ending::Closed,
+            // With its run a step is over.
+            Subject::Refine { .. } => matches!(ending, Ending::Refined | Ending::Closed),
+            Subject::Generate => matches!(ending, Ending::Generated { .. } | Ending::Closed),
             Subject::Task { task } => match task.value() {
                 FAILS => matches!(ending, Ending::Failed { reason } if reason == "too hard"),
                 BREAKS => matches!(ending, Ending::VerifyFailed { .. }),
@@ -65,6 +68,12 @@ fn ends(state: &State, wrong: &mut Vec<String>) {
     }
     for run in ledger.runs.values().filter(|run| run.ended.is_none()) {
         wrong.push(format!("run {} has not ended", run.id));
+    }
+    let generated =
+        |life: &&Life| matches!(life.ending(), Some(Ending::Generated { tasks }) if !tasks.is_empty());
+    let generations = ledger.ended.values().filter(generated).count();
+    if generations != 1 {
+        wrong.push(format!("{generations} lives generated tasks"));
     }
     for task in 1..=TASKS {
         let number = TaskNumber::new(task).unwrap();
@@ -156,8 +165,16 @@ fn leftovers(folder: &Path, root: &Path, state_dir: &Path, wrong: &mut Vec<Strin
     }
     // The work of these is not merged.
     let kept = [FAILS, BREAKS, IS_STOPPED, RIVALS[0], RIVALS[1]];
-    for worktree in names(&root.join(".watchfire/worktrees")) {
-        if !kept.iter().any(|task| format!("{task:04}") == worktree) {
+    // An edit of the person's that a merge displaced, because the file was saved once more meanwhile.
+    let aside = root.join(".watchfire/worktrees/aside");
+    for name in names(&aside) {
+        let text = fs::read_to_string(aside.join(&name)).unwrap_or_else(|error| error.to_string());
+        if !name.starts_with(&format!("{EDITED}-")) || !["", EDITS[0], EDITS[1]].contains(&&*text) {
+            wrong.push(format!("{name} was set aside: {text:?}"));
+        }
+    }
+    for worktree in names(&root.join(".watchfire/worktrees")).iter().filter(|name| *name != "aside") {
+        if !kept.iter().any(|task| format!("{task:04}") == *worktree) {
             wrong.push(format!("the worktree {worktree} is left"));
         }
     }

@@ -16,7 +16,7 @@ use watchfire_core::schedule::{
 use watchfire_git::GitWorkspace;
 
 use crate::agent::Shell;
-use crate::world::{EDITED, IS_STOPPED};
+use crate::world::{EDITED, EDITS, IS_STOPPED, TASKS};
 
 watchfire_core::register_helper_role!("test-kills", role);
 
@@ -76,24 +76,28 @@ async fn outlive_a_panic(folder: &Path) {
 async fn drive(folder: &Path, resume: bool) {
     let (orchestrator, project) = open(folder, resume).await;
     let follower = tokio::spawn(follow(subscribe(&project, &folder.join("log")).await, folder.join("log")));
-    ask(&project, folder, "run", Request::Run { scope: Scope::All, options: RunOptions::default() }).await;
+    ask(&project, folder, "run", Request::Run { scope: Scope::Wildfire, options: RunOptions::default() })
+        .await;
     ask(&project, folder, "chat", Request::Chat { options: RunOptions::default() }).await;
     let mut runs = 0;
     loop {
         let snapshot = project.subscribe(None).await.unwrap().snapshot;
-        if snapshot.lives.is_empty() && !left(&snapshot) {
+        let is_over = snapshot.runs.iter().all(|run| run.ended.is_some());
+        if snapshot.lives.is_empty() && is_over && !left(&snapshot) {
             break;
         }
         for life in &snapshot.lives {
             tend(&project, folder, life, &snapshot).await;
         }
-        if snapshot.runs.iter().all(|run| run.ended.is_some()) {
+        if is_over {
             // What was cut off goes on, and what had not begun starts.
             let _ = project.resume(ResumeTarget::All).await;
             if left(&snapshot) {
                 runs += 1;
                 assert!(runs < 20, "the tasks do not come to an end: {snapshot:#?}");
-                let request = Request::Run { scope: Scope::All, options: RunOptions::default() };
+                // Every other one without wildfire.
+                let scope = if runs % 2 == 0 { Scope::All } else { Scope::Wildfire };
+                let request = Request::Run { scope, options: RunOptions::default() };
                 let _ = project.request(None, request).await;
             }
         }
@@ -111,7 +115,8 @@ async fn open(folder: &Path, resume: bool) -> (Orchestrator, ProjectHandle) {
         .helper(helper)
         .home(folder.join("watchfire-home"))
         .linked_backends(false)
-        .backend(Shell)
+        .backend(Shell("shell"))
+        .backend(Shell("limited"))
         .default_backend("shell")
         .resume(resume)
         .hosted(folder.join("hosted").exists())
@@ -124,9 +129,14 @@ async fn open(folder: &Path, resume: bool) -> (Orchestrator, ProjectHandle) {
     (orchestrator, project)
 }
 
-/// Returns true if a task waits to be started. The one that is stopped stays ready.
+/// Returns true if a task waits to be written, refined or started. The one that is stopped stays ready.
 fn left(snapshot: &Snapshot) -> bool {
-    snapshot.tasks.iter().any(|info| info.task.status == TaskStatus::Ready && info.ending().is_none())
+    snapshot.tasks.len() < TASKS as usize
+        || snapshot.tasks.iter().any(|info| match info.task.status {
+            TaskStatus::Draft => true,
+            TaskStatus::Ready => info.ending().is_none(),
+            TaskStatus::Done => false,
+        })
 }
 
 /// Asks under an id, and notes the outcome: the same id has the same outcome for ever.
@@ -143,6 +153,8 @@ async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Sn
     let task = life.subject.task().map(|task| task.value());
     // A life may have gone on since the snapshot; then there is nothing to do.
     let _ = match &life.state {
+        // It goes on by itself.
+        LifeState::Limited { until: Some(_), .. } => Ok(()),
         LifeState::Asking { questions } => {
             let question = questions[0].id.clone();
             let id = format!("answer-{}-{question}", life.id);
@@ -151,7 +163,7 @@ async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Sn
         }
         LifeState::Limited { .. } => project.resume(ResumeTarget::Life(life.id)).await,
         LifeState::Held { .. } | LifeState::Incomplete { .. } => {
-            fs::write(folder.join("project").join(EDITED), "base\n").unwrap();
+            fs::write(folder.join("project").join(EDITED), EDITS[1]).unwrap();
             project.resume(ResumeTarget::Life(life.id)).await
         }
         LifeState::Running if task == Some(IS_STOPPED) && folder.join("parked").exists() => {

@@ -1,8 +1,11 @@
 //! Kills the orchestrator wherever it changes something, and looks what the next one makes of it.
 //!
-//! The scenario is a run with parallel tasks, a conflict, a failure, an obstacle, an issue, a question, a failing
-//! verification, a stop and a chat. In every other world the agents outlive their orchestrator. The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 200
-//! times at random. `KILLS_AT` names one place, and keeps its world.
+//! The scenario is wildfire over parallel tasks with a conflict, a failure, an obstacle that holds a merge, an issue, a
+//! limit with a reset, a question, a failing verification and a stop, and beside it a chat. In every other world the
+//! agents outlive their orchestrator, and of these some are killed once more while they take the agents over.
+//!
+//! The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 300 times at random. `KILLS_AT` names
+//! places, with commas between them; `one > another` is a place of the first start and one of the second.
 
 mod agent;
 mod check;
@@ -35,7 +38,7 @@ fn main() {
         trial("a_panic_of_the_dispatcher_keeps_nobody_waiting", a_panic),
     ];
     if is_long {
-        trials.push(trial("a_kill_at_any_time", || at_random(200)));
+        trials.push(trial("a_kill_at_any_time", || at_random(300)));
     }
     let mut arguments = Arguments::from_args();
     // Each is wide by itself.
@@ -60,36 +63,88 @@ enum Kill {
     After(Duration),
 }
 
-/// Kills at each place once, and somewhere else in the next start.
+/// Kills at each place of a first start, and at each of a start that takes agents over.
 fn at_places(is_long: bool) {
-    let mut places = BTreeSet::new();
-    for how in ["resume", "by hand"] {
-        let mut world = World::new();
-        let wrong = live(&world, &[(Kill::Never, how)]);
-        world.folder.disable_cleanup(!wrong.is_empty());
-        assert!(wrong.is_empty(), "without a kill, in {}: {wrong:#?}", world.folder.path().display());
-        places.extend(fs::read_to_string(world.path("places")).unwrap().lines().map(str::to_owned));
-    }
-    let mut chosen: Vec<_> = places.into_iter().collect();
-    if let Ok(one) = std::env::var("KILLS_AT") {
-        chosen = one.split(',').map(str::to_owned).collect();
-    } else if !is_long {
-        // The first time of each, and of these every few.
-        chosen.retain(|place| place.ends_with("#1"));
-        chosen = chosen.into_iter().step_by(6).collect();
-    }
+    let chosen = match std::env::var("KILLS_AT") {
+        Ok(named) => named.split(',').map(str::to_owned).collect(),
+        Err(_) => places(is_long),
+    };
     eprintln!("{} places", chosen.len());
     let cases = chosen.into_iter().enumerate().map(|(number, place)| {
         let how = if number % 2 == 0 { "resume" } else { "by hand" };
-        let plan = vec![(Kill::At(place.clone()), how), (Kill::Never, how)];
-        (place, Case { plan, hosted: is_hosted(number / 2) })
+        let mut plan: Vec<_> = place.split(" > ").map(|at| (Kill::At(at.to_owned()), how)).collect();
+        let hosted = plan.len() > 1 || is_hosted(number / 2);
+        plan.push((Kill::Never, how));
+        (place, Case { plan, hosted })
     });
     judge(cases.collect());
 }
 
-/// Kills `count` times at random times, four times in each world.
+/// Returns the places to kill at, from worlds that reach all of them.
+fn places(is_long: bool) -> Vec<String> {
+    let (first, second) = std::thread::scope(|scope| {
+        let adoptions = scope.spawn(adoptions);
+        let worlds = ["resume", "by hand"].map(|how| scope.spawn(move || without_kill(how)));
+        let mut first = BTreeSet::new();
+        worlds.into_iter().for_each(|world| first.extend(world.join().unwrap()));
+        (first.into_iter().collect(), adoptions.join().unwrap())
+    });
+    match is_long {
+        true => [first, second].concat(),
+        false => [few(first, 8), few(second, 20)].concat(),
+    }
+}
+
+/// Returns the places of a start that is not killed, which goes by every state.
+fn without_kill(how: &'static str) -> Vec<String> {
+    let mut world = World::new();
+    let mut wrong = live(&world, &[(Kill::Never, how)]);
+    let log = fs::read_to_string(world.path("log")).unwrap();
+    let states =
+        ["asking", "limited", "held", "verifying", "publishing"].map(|it| format!(r#""state":"{it}""#));
+    let more = [
+        r#""subject":"refine""#,
+        r#""subject":"generate""#,
+        r#""subject":"chat""#,
+        r#""kind":"usage_limit""#,
+    ];
+    let missing = states.into_iter().chain(more.map(str::to_owned)).filter(|it| !log.contains(it));
+    wrong.extend(missing.map(|it| format!("no life came by {it}")));
+    world.folder.disable_cleanup(!wrong.is_empty());
+    assert!(wrong.is_empty(), "without a kill, in {}: {wrong:#?}", world.folder.path().display());
+    reached(&world, 0)
+}
+
+/// The first time of each place, and of these every few.
+fn few(mut places: Vec<String>, every: usize) -> Vec<String> {
+    places.retain(|place| place.ends_with("#1"));
+    places.into_iter().step_by(every).collect()
+}
+
+/// Returns the places of a start that takes agents over, behind the place at which the start before it was killed: while
+/// tasks, a question and a limit are under way.
+fn adoptions() -> Vec<String> {
+    let mut world = World::new();
+    fs::write(world.path("hosted"), "").unwrap();
+    let first = "delivering#1";
+    let wrong = live(&world, &[(Kill::At(first.to_owned()), "resume"), (Kill::Never, "resume")]);
+    world.folder.disable_cleanup(!wrong.is_empty());
+    assert!(wrong.is_empty(), "killed at {first}, in {}: {wrong:#?}", world.folder.path().display());
+    let places: BTreeSet<_> = reached(&world, 1).into_iter().collect();
+    places.into_iter().map(|place| format!("{first} > {place}")).collect()
+}
+
+/// Returns the places that a start reached, counted from 0.
+fn reached(world: &World, start: usize) -> Vec<String> {
+    let text = fs::read_to_string(world.path(&format!("places-{start}"))).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Kills `count` times at random times, four times in each world. `WATCHFIRE_SEED` repeats the times of an earlier run.
 fn at_random(count: u64) {
-    let mut seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let mut seed = std::env::var("WATCHFIRE_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
+    eprintln!("WATCHFIRE_SEED={seed}");
     let mut random = move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         seed >> 33
@@ -158,8 +213,8 @@ fn judge(cases: Vec<(String, Case)>) {
 fn live(world: &World, plan: &[(Kill, &'static str)]) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(world::make(world));
-    for (kill, how) in plan {
-        if let Err(said) = start(world, kill, how) {
+    for (number, (kill, how)) in plan.iter().enumerate() {
+        if let Err(said) = start(world, number, kill, how) {
             return vec![said];
         }
     }
@@ -170,7 +225,7 @@ fn live(world: &World, plan: &[(Kill, &'static str)]) -> Vec<String> {
 }
 
 /// Starts an orchestrator, and waits until it has ended or was killed.
-fn start(world: &World, kill: &Kill, how: &str) -> Result<(), String> {
+fn start(world: &World, number: usize, kill: &Kill, how: &str) -> Result<(), String> {
     if world.path("finished").exists() {
         return Ok(());
     }
@@ -179,7 +234,7 @@ fn start(world: &World, kill: &Kill, how: &str) -> Result<(), String> {
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]).arg("test-kills").arg(world.folder.path()).arg(how);
     world.isolate(&mut command);
-    command.env("WATCHFIRE_PLACES", world.path("places"));
+    command.env("WATCHFIRE_PLACES", world.path(&format!("places-{number}")));
     if let Kill::At(place) = kill {
         command.env("WATCHFIRE_KILL_PLACE", place);
     }

@@ -13,17 +13,26 @@ use watchfire_git::GitWorkspace;
 use crate::agent::prelude;
 use crate::support::World;
 
-/// The task that asks and those that meet an obstacle, an issue and a stop, by number.
+/// The tasks that meet something, by number.
 pub(super) const FAILS: u32 = 5;
 pub(super) const IS_HELD: u32 = 6;
 pub(super) const BREAKS: u32 = 9;
 pub(super) const IS_STOPPED: u32 = 11;
+/// A draft, which wildfire makes ready.
+pub(super) const REFINED: u32 = 12;
+/// Its agent, another one, reaches a limit with a reset.
+pub(super) const IS_LIMITED: u32 = 13;
+/// The one that wildfire writes.
+const GENERATED: u32 = 14;
 /// The two that change one line of one file.
 pub(super) const RIVALS: [u32; 2] = [3, 4];
-pub(super) const TASKS: u32 = 11;
+/// Number of tasks at the end.
+pub(super) const TASKS: u32 = 14;
 
 /// The file that a person edits in the root.
 pub(super) const EDITED: &str = "6.txt";
+/// What the person writes into it. A merge may see the file while the second text is being written.
+pub(super) const EDITS: [&str; 2] = ["base\nan edit of a person\n", "base\n"];
 
 /// Makes the project below `world`, and returns its root.
 pub(super) async fn make(world: &World) -> PathBuf {
@@ -40,21 +49,35 @@ pub(super) async fn make(world: &World) -> PathBuf {
     let yaml = root.join(".watchfire/project.yaml");
     let text = fs::read_to_string(&yaml).unwrap();
     let verify = format!(
-        "max_parallel: 4\nauto_merge: true\nauto_delete_branch: true\nmerge:\n  batch: 2\nverify:\n- |\n  \
+        "max_parallel: 4\non_limit: wait\nauto_merge: true\nauto_delete_branch: true\nmerge:\n  batch: 2\nverify:\n- |\n  \
          test ! -e broken.txt && LC_ALL=C cat *.txt | sha256sum >> '{}/verified'\n",
         folder.display()
     );
     fs::write(&yaml, text + &verify).unwrap();
     let store = store(folder).await;
-    for number in 1..=TASKS {
+    for number in 1..GENERATED {
         let script = format!("{}{}", prelude(folder), script(number));
-        let mut task = NewTask::new(format!("task {number}")).with_prompt(script).with_ready(true);
+        let task = NewTask::new(format!("task {number}")).with_prompt(script);
+        let mut task = task.with_ready(number != REFINED);
         if number == 10 {
             task.depends_on = vec![TaskNumber::new(1).unwrap()];
         }
+        if number == IS_LIMITED {
+            task = task.with_agent("limited".parse().unwrap());
+        }
         store.create(task, None).await.unwrap();
     }
-    fs::write(root.join(EDITED), "base\nan edit of a person\n").unwrap();
+    let script = format!("{}{}", prelude(folder), script(GENERATED));
+    let script: String = script.lines().map(|line| format!("  {line}\n")).collect();
+    fs::write(folder.join("new"), format!("title: generated\nprompt: |\n{script}")).unwrap();
+    // Only what is not there yet.
+    let generate = format!(
+        "{}cd \"$WATCHFIRE_SESSION_DIR\"\n\
+         grep -q '^title: .*generated' tasks/*.yaml || cp \"$W/new\" tasks/0077.yaml\ntouch generate_done.yaml\n",
+        prelude(folder)
+    );
+    fs::write(folder.join("generate"), generate).unwrap();
+    fs::write(root.join(EDITED), EDITS[0]).unwrap();
     root
 }
 
@@ -91,6 +114,16 @@ fn script(number: u32) -> String {
              until_there \"$WATCHFIRE_SESSION_DIR/inbox/answer-port.json\"\nwork answered-7\nfinish\n"
         ),
         8 => format!("{work}stty -echo\necho limited\nread -r line\necho went on\nwork after-8\nfinish\n"),
+        // First as a draft.
+        REFINED | GENERATED => format!(
+            "case \"$FIRST\" in Refine*)\n\
+             sed -i 's/^status: .*/status: ready/' \"$WATCHFIRE_TASK_FILE\"\n\
+             touch \"$WATCHFIRE_SESSION_DIR/refine_done.yaml\"\nexit;;\nesac\n{work}commit refined\nfinish\n"
+        ),
+        IS_LIMITED => format!(
+            "{work}stty -echo\necho used up until $(date -u -d '+2 seconds' +%Y-%m-%dT%H:%M:%SZ)\nread -r line\n\
+             echo went on\nwork after-{number}\nfinish\n"
+        ),
         BREAKS => format!("{work}touch broken.txt\ncommit broken\nfinish\n"),
         _ => format!("{work}commit 'half of it'\nwork rest-{number}\ntouch \"$W/parked\"\nsleep 1000\n"),
     }
