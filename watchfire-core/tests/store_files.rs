@@ -380,6 +380,7 @@ async fn documents_are_files_that_others_edit_too() {
     let fixture = Fixture::new().await;
     let store = fixture.store().await;
     let file = fixture.root().join(".watchfire/memory.md");
+    std::fs::remove_file(&file).unwrap();
     assert_eq!(store.document(DocumentName::Memory).await.unwrap(), None);
     let first =
         store.write_document(DocumentName::Memory, "one\n", Some(&Revision::absent()), None).await.unwrap();

@@ -125,7 +125,8 @@ async fn a_project_is_made_with_all_its_files() {
     assert_eq!((made.name.as_str(), made.next_task_number), ("мой 'проект'", 1));
     let inside = root.join(".watchfire");
     assert!(inside.join("tasks").is_dir() && inside.join("secrets/instructions.md").is_file());
-    assert!(!inside.join("memory.md").exists() && !root.join(".git").exists());
+    assert_eq!(std::fs::read_to_string(inside.join("memory.md")).unwrap(), "");
+    assert!(!root.join(".git").exists());
     assert_eq!(home.import_project(&root).await.unwrap(), made);
     let error = home.init_project(&root, new).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);

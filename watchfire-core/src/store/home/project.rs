@@ -138,6 +138,8 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     // `project.yaml` comes last, so that a project with that file is complete. Its creation decides between
     // two processes.
     unless_there(atomic::create_text(&secrets, "instructions.md", INSTRUCTIONS, 0o600))?;
+    // Empty: what stands in it goes into prompts.
+    unless_there(atomic::create_text(&dir, "memory.md", "", 0o644))?;
     match atomic::create(&dir, FILE, &project, 0o644) {
         Err(error) if already_exists(&error) => {
             Err(Error::new(ErrorKind::AlreadyExists, "it is a Watchfire project already").with_path(root))
