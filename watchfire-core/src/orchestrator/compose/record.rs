@@ -1,10 +1,12 @@
 //! The sandbox of a session, recorded beside its log.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::backend::FailedAccess;
 use crate::backend::SessionContext;
@@ -98,8 +100,56 @@ impl SandboxRecord {
             Error::new(ErrorKind::Malformed, "not a record of a sandbox").with_source(error).with_path(path)
         };
         let bytes = read_untrusted(path, LIMIT)?.unwrap_or_default();
-        serde_json::from_slice(&bytes).map_err(malformed)
+        let mut record = serde_json::from_slice(&bytes).map_err(malformed)?;
+        ungroup(&mut record);
+        serde_json::from_value(record).map_err(malformed)
     }
+}
+
+/// The rules of a policy in a record.
+const RULES: &str = "/policy/rules";
+
+/// Puts rules that are alike but for their paths into one entry, with the names of the paths by folder: a policy has hundreds
+/// of rules, of few kinds and in few folders.
+fn group(record: &mut Value) {
+    let Some(Value::Array(rules)) = record.pointer_mut(RULES) else { return };
+    let mut kinds: BTreeMap<String, Value> = BTreeMap::new();
+    for mut rule in rules.drain(..) {
+        let Some(Value::String(path)) = rule.as_object_mut().and_then(|rule| rule.remove("path")) else {
+            continue;
+        };
+        let (folder, name) = match path.rsplit_once('/') {
+            Some((folder, name)) if !name.is_empty() => (folder, name),
+            _ => ("", path.as_str()),
+        };
+        let kind = kinds.entry(rule.to_string()).or_insert(rule);
+        match &mut kind["in"][folder] {
+            Value::Array(names) => names.push(name.into()),
+            names => *names = vec![name].into(),
+        }
+    }
+    rules.extend(kinds.into_values());
+}
+
+/// Takes entries with several paths apart. Records of earlier releases have none.
+fn ungroup(record: &mut Value) {
+    let Some(Value::Array(rules)) = record.pointer_mut(RULES) else { return };
+    for mut rule in std::mem::take(rules) {
+        let Some(Value::Object(folders)) = rule.as_object_mut().and_then(|rule| rule.remove("in")) else {
+            rules.push(rule);
+            continue;
+        };
+        for (folder, names) in folders {
+            for name in names.as_array().into_iter().flatten().filter_map(Value::as_str) {
+                let path = if name.starts_with('/') { name.to_owned() } else { format!("{folder}/{name}") };
+                rule["path"] = path.into();
+                rules.push(rule.clone());
+            }
+        }
+    }
+    // As a policy has them.
+    let path = |rule: &Value| PathBuf::from(rule["path"].as_str().unwrap_or_default());
+    rules.sort_by_cached_key(path);
 }
 
 /// The record of a running session. Once written, it is on disk only: policy and report would be the largest part of
@@ -161,7 +211,9 @@ impl LiveRecord {
     fn replace(&self, record: &SandboxRecord) -> Result<()> {
         Replace::new().write_with(&self.path, |file| {
             let mut file = BufWriter::new(file);
-            serde_json::to_writer(&mut file, record)?;
+            let mut record = serde_json::to_value(record)?;
+            group(&mut record);
+            serde_json::to_writer(&mut file, &record)?;
             file.flush()
         })
     }
@@ -169,5 +221,36 @@ impl LiveRecord {
     fn notice(&self, shared: &ProjectShared, error: &Error) {
         let message = format!("keeping the record of its sandbox: {}", error.report());
         shared.notice(NoticeCode::Session, self.task, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_are_alike_are_one_entry_in_the_file() {
+        let rule = |n: u32, access: &str| {
+            let origin = format!("base policy: kind {}", n % 7);
+            serde_json::json!({ "path": format!("/a/folder {}/{n:04}", n / 100), "access": access, "origin": origin })
+        };
+        let mut rules: Vec<_> = (0..800).map(|n| rule(n, if n % 2 == 0 { "deny" } else { "read" })).collect();
+        for (at, path) in ["/", "/a", "/a/folder 0"].into_iter().enumerate() {
+            rules.insert(
+                at,
+                serde_json::json!({ "path": path, "access": "read", "origin": "base policy: kind 0" }),
+            );
+        }
+        let plain = serde_json::json!({ "schema": 1, "policy": { "rules": rules, "tmp": "private" } });
+        let mut record = plain.clone();
+        // As earlier releases wrote it.
+        ungroup(&mut record);
+        assert_eq!(record, plain);
+        group(&mut record);
+        assert_eq!(record["policy"]["rules"].as_array().unwrap().len(), 14);
+        let (before, after) = (plain.to_string().len(), record.to_string().len());
+        assert!(after * 5 < before, "{after} of {before} bytes");
+        ungroup(&mut record);
+        assert_eq!(record, plain);
     }
 }
