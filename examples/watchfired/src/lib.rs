@@ -9,6 +9,7 @@ mod agents_file;
 pub mod compose;
 mod connections;
 mod daemon;
+mod daemon_log;
 mod identity;
 mod life;
 mod notify;

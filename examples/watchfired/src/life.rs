@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
@@ -230,17 +230,6 @@ impl Signals {
         })
         .await;
     }
-}
-
-/// Opens the log of a daemon without a terminal. One that has grown large becomes `daemon.log.1`.
-pub(crate) fn open_log(home: &Path) -> Result<fs::File> {
-    const LARGEST: u64 = 4 << 20;
-    let path: PathBuf = home.join("daemon.log");
-    let failed = |error| Error::io("opening the log", error).with_path(&path);
-    if fs::metadata(&path).is_ok_and(|found| found.len() > LARGEST) {
-        fs::rename(&path, home.join("daemon.log.1")).map_err(failed)?;
-    }
-    open_private(&path)
 }
 
 /// Opens a file for writing at its end, and makes it for its person alone if it is not there.

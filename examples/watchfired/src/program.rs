@@ -8,6 +8,7 @@ use tracing_subscriber::EnvFilter;
 use watchfire_core::store::Home;
 use watchfire_core::{Error, Result};
 
+use crate::daemon_log::DaemonLog;
 use crate::{Options, life};
 
 /// Variable with the log filter, in the syntax of `tracing`, for example `watchfire_core=debug`.
@@ -50,8 +51,8 @@ pub async fn program(args: DaemonArgs) -> Result<()> {
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     // Fails if the program has a log already, which then takes ours too.
     if args.detached {
-        let file = life::open_log(&home)?;
-        let _ = log.with_writer(std::sync::Mutex::new(file)).try_init();
+        let writer = DaemonLog::open(&home)?;
+        let _ = log.with_writer(std::sync::Mutex::new(writer)).try_init();
     } else {
         let _ = log.with_writer(std::io::stderr).try_init();
     }
