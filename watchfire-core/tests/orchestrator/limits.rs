@@ -5,13 +5,14 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::process::helper::RoleArgs;
-use watchfire_core::schedule::{Change, Ending, LifeState, Wait};
+use watchfire_core::schedule::{Change, Ending, Life, LifeState, Wait};
 
 use super::support::{DONE, World, builder, child, fake, make_project, within};
 use super::trial;
@@ -151,9 +152,29 @@ async fn sixty_tasks_live_at_once() {
 
 watchfire_core::register_helper_role!("test-descriptors", descriptors);
 
-/// Uses up all descriptors for a while, but for as many as the first argument says.
+/// Descriptors to leave once the first session is prepared.
+static LATE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Uses up all descriptors but for `left`, until the limit is set anew.
+fn leave(left: u64) {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(open + left), ..before }).unwrap();
+}
+
+/// Uses up the descriptors where a test wants it, in the middle of a start.
+pub(crate) fn squeeze() {
+    let left = LATE.swap(u64::MAX, Ordering::SeqCst);
+    if left != u64::MAX {
+        leave(left);
+    }
+}
+
+/// Uses up all descriptors for a while, but for as many as the first argument says: before any session starts, or with a second
+/// argument while they do.
 fn descriptors(args: RoleArgs) -> i32 {
     let left: u64 = args.args()[0].to_str().unwrap().parse().unwrap();
+    let late = args.args().len() > 1;
     in_runtime(async {
         let mut world = World::hasty().await;
         world.configure("max_parallel: 8\n");
@@ -161,10 +182,12 @@ fn descriptors(args: RoleArgs) -> i32 {
             world.task(&n.to_string(), DONE).await;
         }
         let before = getrlimit(Resource::Nofile);
-        let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
-        let limit = |left| setrlimit(Resource::Nofile, Rlimit { current: Some(open + left), ..before });
-        limit(left).unwrap();
-        let mut more = left;
+        match late {
+            true => LATE.store(left, Ordering::SeqCst),
+            false => leave(left),
+        }
+        let limit = getrlimit(Resource::Nofile).current.unwrap();
+        let mut more = 0;
         let run = loop {
             match world.project.run(RunRequest::all()).await {
                 Ok(run) => break run,
@@ -172,11 +195,17 @@ fn descriptors(args: RoleArgs) -> i32 {
                 Err(error) => {
                     assert!(error.report().contains("Too many open files"), "{}", error.report());
                     more += 1;
-                    limit(more).unwrap();
+                    let current = Some(limit + more);
+                    setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
                 }
             }
         };
-        waits_for_the_machine(&mut world).await;
+        let life = waits_for_the_machine(&mut world).await;
+        if !late {
+            let said = life.state.to_string();
+            assert!(said.contains("too few file descriptors") || left + more == 0, "{said}");
+            assert!(life.session.is_none() && life.alias.is_none(), "nothing was started: {life:?}");
+        }
         setrlimit(Resource::Nofile, before).unwrap();
         let summary = within(run.wait()).await.unwrap();
         assert!(summary.is_good() && summary.endings.len() == 8, "{summary:?}");
@@ -216,7 +245,7 @@ fn a_last_claim_waits_for_descriptors() -> Result<(), Failed> {
 }
 
 /// Waits until a task waits and says why. None may have ended by then.
-async fn waits_for_the_machine(world: &mut World) {
+async fn waits_for_the_machine(world: &mut World) -> Life {
     let life = world
         .life(|life| {
             assert!(!life.ending().is_some_and(|ending| matches!(ending, Ending::Error { .. })), "{life:?}");
@@ -230,10 +259,15 @@ async fn waits_for_the_machine(world: &mut World) {
             || said.contains("disk is full"),
         "{said}"
     );
+    life
 }
 
 fn tasks_wait_for_descriptors() -> Result<(), Failed> {
-    ["0", "4", "10", "20"].into_iter().try_for_each(|left| run(child("test-descriptors").arg(left)))
+    ["0", "4", "10", "20", "31"].into_iter().try_for_each(|left| run(child("test-descriptors").arg(left)))?;
+    // They may run short although there was room for a session.
+    ["0", "4", "10", "20"]
+        .into_iter()
+        .try_for_each(|left| run(child("test-descriptors").args([left, "late"])))
 }
 
 /// Runs a command whose temporary files lie on a disk of 3 MB.

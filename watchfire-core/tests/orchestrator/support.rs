@@ -68,6 +68,7 @@ impl Backend for Shell {
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
         let task = context.task.as_ref();
         assert!(!task.is_some_and(|task| task.prompt.starts_with("# panic")), "the test wants it");
+        super::limits::squeeze();
         let alone = match context.mode {
             watchfire_core::model::Mode::Wildfire
             | watchfire_core::model::Mode::GenerateDefinition

@@ -1,8 +1,10 @@
-//! Room on the disk and in memory. An agent without it fails in ways that look like its own fault.
+//! Room on the disk, in memory and among the file descriptors. An agent without it fails in ways that look like its own fault.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::process::Resource;
 
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::{Error, ErrorKind, Result};
@@ -13,6 +15,46 @@ const LEAST: u64 = 1 << 20;
 /// Available bytes of memory below which no session starts. Agents need more, and the kernel would kill one of those at
 /// work for the new one.
 const LEAST_MEMORY: u64 = 128 << 20;
+
+/// Free file descriptors below which no session starts. One that runs keeps about seven; its start, and the merges of those
+/// that end meanwhile, need more for a moment.
+const LEAST_DESCRIPTORS: u64 = 32;
+
+/// Returns an error if the disk, the memory or the file descriptors are too few for one more session.
+///
+/// # Errors
+/// `out_of_space`; `io`, with the system's error for a lack of memory or descriptors.
+pub(super) async fn check_all(shared: &Arc<ProjectShared>) -> Result<()> {
+    check(shared).await?;
+    blocking("asking for room for a session", || {
+        enough(available(Path::new("/")))?;
+        enough_descriptors(rustix::process::getrlimit(Resource::Nofile).current, open_descriptors()?)
+    })
+    .await
+}
+
+/// Returns the number of our open descriptors.
+fn open_descriptors() -> Result<u64> {
+    match std::fs::read_dir("/dev/fd") {
+        // The listing itself is open meanwhile.
+        Ok(entries) => Ok((entries.count() as u64).saturating_sub(1)),
+        Err(error) => {
+            let error = Error::io("counting the open files", error).with_path("/dev/fd");
+            // Where none is free, the folder cannot be opened. A system without the folder has enough.
+            if error.is_trouble() { Err(error) } else { Ok(0) }
+        }
+    }
+}
+
+fn enough_descriptors(most: Option<u64>, open: u64) -> Result<()> {
+    match most.map(|most| most.saturating_sub(open)).filter(|free| *free < LEAST_DESCRIPTORS) {
+        None => Ok(()),
+        Some(free) => Err(Error::new(ErrorKind::Io, "too few file descriptors are free")
+            .with("free", free)
+            .with("ulimit -n", most.unwrap_or_default())
+            .with_source(io::Error::from(rustix::io::Errno::MFILE))),
+    }
+}
 
 /// Returns an error if the disk of the project or of its sessions is full.
 ///
@@ -34,14 +76,6 @@ pub(super) async fn check(shared: &Arc<ProjectShared>) -> Result<()> {
         Ok(())
     })
     .await
-}
-
-/// Returns an error if there is too little memory for one more session.
-///
-/// # Errors
-/// `io`, with the system's error for a lack of memory.
-pub(super) async fn check_memory() -> Result<()> {
-    blocking("asking for free memory", || enough(available(Path::new("/")))).await
 }
 
 fn enough(available: Option<u64>) -> Result<()> {

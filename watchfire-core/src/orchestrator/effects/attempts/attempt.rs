@@ -246,8 +246,7 @@ async fn watch_chat(
 /// Runs a step of wildfire from its start to its end, and takes over what its agent wrote.
 async fn step(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Result<Work> {
     go_on(control)?;
-    room::check(shared).await?;
-    room::check_memory().await?;
+    room::check_all(shared).await?;
     let (request, given) = match steps::prepare(shared, life).await? {
         Ok(prepared) => prepared,
         Err(ending) => return Ok(Work::from(Outcome::Ended(ending))),
@@ -276,8 +275,7 @@ async fn work_on(
     control: &Control,
 ) -> Result<Work> {
     go_on(control)?;
-    room::check(shared).await?;
-    room::check_memory().await?;
+    room::check_all(shared).await?;
     // First of all effects: from here on no other orchestrator starts the task.
     let task = match claims::claim(shared, life.id, number).await {
         Ok(_) => ready_task(shared, life, number).await,
