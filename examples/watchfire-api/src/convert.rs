@@ -27,6 +27,23 @@ pub(crate) fn session(known: &Candidate, running: Option<&Session>) -> proto::Se
         status: running.map_or("off", |session| session.status().as_str()).to_owned(),
         doing: running.map(Session::doing).unwrap_or_default(),
         runtime_state: running.map_or("target_off", |session| session.runtime_state().as_str()).to_owned(),
+        phase: word_of(known.phase),
+    }
+}
+
+fn word_of<T: ToString>(word: Option<T>) -> String {
+    word.as_ref().map(ToString::to_string).unwrap_or_default()
+}
+
+/// Returns what a session works on, for people: `Execute #0001`, `Refine #0004`, `Generate`, `#0003`, or its mode.
+#[must_use]
+pub fn work(mode: &str, phase: &str, task: u32) -> String {
+    let mut letters = phase.chars();
+    let phase = letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters);
+    match (phase.collect::<String>(), task) {
+        (phase, 0) if phase.is_empty() => mode.to_owned(),
+        (phase, 0) => phase,
+        (phase, task) => format!("{phase} #{task:04}").trim_start().to_owned(),
     }
 }
 
@@ -36,6 +53,7 @@ pub fn session_json(session: &proto::Session) -> Value {
     json!({
         "id": session.id, "alias": session.alias, "project_id": session.project_id,
         "project_name": session.project_name, "mode": session.mode,
+        "phase": (!session.phase.is_empty()).then_some(&session.phase),
         "task": (session.task_number > 0).then_some(session.task_number), "labels": session.labels,
         "backend": session.backend, "started_at": session.started_at, "running": session.running,
         "status": session.status, "doing": session.doing, "runtime_state": session.runtime_state,
@@ -56,7 +74,7 @@ pub(crate) fn watch(response: WatchResponse) -> proto::WatchResponse {
         warnings,
         ..
     } = response;
-    let AgentView { name, uuid, provider, status, last_status_at, .. } = agent;
+    let AgentView { name, uuid, provider, mode, phase, task, status, last_status_at, .. } = agent;
     proto::WatchResponse {
         schema,
         agent: Some(proto::Agent {
@@ -65,6 +83,9 @@ pub(crate) fn watch(response: WatchResponse) -> proto::WatchResponse {
             provider,
             status: status.as_str().to_owned(),
             last_status_at,
+            mode: word_of(mode),
+            phase: word_of(phase),
+            task_number: task.map_or(0, |task| task.value()),
         }),
         cursor: cursor.to_string(),
         matched: matched.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -166,6 +187,14 @@ pub fn watch_json(response: &proto::WatchResponse) -> Value {
         "cursor": response.cursor,
         "events": response.events.iter().map(event_json).collect::<Vec<_>>(),
     });
+    for (name, value) in [("mode", &agent.mode), ("phase", &agent.phase)] {
+        if !value.is_empty() {
+            all["agent"][name] = value.as_str().into();
+        }
+    }
+    if agent.task_number > 0 {
+        all["agent"]["task"] = agent.task_number.into();
+    }
     let mut add = |name: &str, value: Option<Value>| {
         if let (Value::Object(fields), Some(value)) = (&mut all, value) {
             fields.insert(name.to_owned(), value);

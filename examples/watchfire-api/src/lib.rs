@@ -56,7 +56,7 @@ generated! {
     work_proto: "watchfire.work.v1"
 }
 
-pub use convert::{delivery_json, event_json, session_json, watch_json};
+pub use convert::{delivery_json, event_json, session_json, watch_json, work};
 pub use daemon_file::DaemonFile;
 pub use error::{ApiError, status};
 pub use server::Server;

@@ -377,7 +377,9 @@ fn candidate(session: &proto::Session) -> Option<Candidate> {
     let (alias, started_at) = (session.alias.parse().ok(), session.started_at.parse().ok()?);
     let task = TaskNumber::new(session.task_number);
     let known = Candidate::new(session.id.parse().ok()?, alias, project, mode, backend, started_at);
-    Some(known.with_task(task, session.labels.clone()).with_running(session.running))
+    let phase = serde_json::from_value(session.phase.as_str().into()).ok();
+    let known = known.with_task(task, session.labels.clone()).with_phase(phase);
+    Some(known.with_running(session.running))
 }
 
 fn not_sent(session: &Candidate, error: ApiError) -> proto::DeliveryDetail {

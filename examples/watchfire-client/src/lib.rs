@@ -16,6 +16,6 @@ pub use daemon::{Daemon, environment, raw_channel};
 pub use follow::FollowAll;
 pub use watchfire_api::{
     ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json, talk_proto,
-    watch_json, work_proto,
+    watch_json, work, work_proto,
 };
 pub use work::{Followed, ProjectLog, State};

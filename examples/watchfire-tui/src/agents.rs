@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::layout::Rect;
-use watchfire_client::daemon_proto as proto;
+use watchfire_client::{daemon_proto as proto, work};
 use watchfire_core::terminal::Snapshot;
 
 use crate::message::Command;
@@ -31,13 +31,12 @@ pub(crate) fn running(model: &Model) -> impl Iterator<Item = &proto::AgentStatus
     model.status.all.iter().filter(|agent| agent.is_running && !agent.session_id.is_empty())
 }
 
-/// Returns the short name of an agent: the number of its task, or else its mode.
+/// Returns the short name of an agent: its phase and the number of its task, or else its mode.
 pub(crate) fn name(agent: &proto::AgentStatus) -> String {
-    match (agent.task_number, agent.mode.as_str()) {
-        (0, "chat") => "Chat".to_owned(),
-        (0, _) if !agent.wildfire_phase.is_empty() => agent.wildfire_phase.clone(),
-        (0, mode) => mode.to_owned(),
-        (number, _) => format!("#{number:04}"),
+    let number = u32::try_from(agent.task_number).unwrap_or_default();
+    match work(&agent.mode, &agent.wildfire_phase, number) {
+        chat if chat == "chat" => "Chat".to_owned(),
+        work => work,
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use support::on_terminal::OnTerminal;
 use support::{World, until};
 
-/// The table. Each row has a test below.
+/// The table. Each row has a test below; the chat after a chain has its own in `tui.rs`.
 const ROWS: [[&str; 5]; 5] = [
     [
         "`run N`",
@@ -23,14 +23,14 @@ const ROWS: [[&str; 5]; 5] = [
         "`run all`",
         "ready tasks in work order, and those that become ready meanwhile",
         "nothing moves or can start",
-        "merges",
+        "merges; in the terminal interface then a chat",
         "ends the agents, keeps the work",
     ],
     [
         "`wildfire`",
         "as `run all`; then a draft is refined; then tasks are generated",
         "no task was written, the rounds are over, new tasks wait for a look, or only a person can go on",
-        "the next task, step or merge",
+        "the next task, step or merge; in the terminal interface at last a chat",
         "ends agents and step; drafts stay as they were",
     ],
     [
@@ -139,8 +139,12 @@ fn wildfire() {
     draft(&world, &root, "Draft", "write b b\ncommit b\ndone\nexit 0");
     let said = world.run(&root, WILDFIRE).good().stdout;
     let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("no {part:?} in {said}"));
-    let order =
-        ["#0001 Ready: merged", "#0002 Draft: refined", "#0002 Draft: merged", "Generate: nothing is left"];
+    let order = [
+        "Execute #0001 Ready: merged",
+        "Refine #0002 Draft: refined",
+        "Execute #0002 Draft: merged",
+        "Generate: nothing is left",
+    ];
     assert!(order.map(at).is_sorted(), "{said}");
     // It generates what waits for a look.
     let project = root.join(".watchfire/project.yaml");

@@ -49,18 +49,35 @@ fn wildfire_refines_and_ends() {
     world.run(&root, ["task", "add", "--title", "Vague", "--prompt", "hm"]).good();
     let said = world.run(&root, ["wildfire", "--agent", "scripted", "--no-sandbox"]).good();
     for line in [
-        "#0001 Ready: merged",
+        "Execute #0001 Ready: merged",
         "Refine #0002 Vague: refined",
-        "#0002 Vague: merged",
+        "Execute #0002 Vague: merged",
         "Generate: nothing is left",
     ] {
         assert!(said.stdout.contains(line), "{line}: {}", said.stdout);
     }
     assert!(said.stdout.ends_with("2 merged\n"), "{}", said.stdout);
+    let logs = world.run(&root, ["logs"]).good().stdout;
+    for phase in ["Execute #0001", "Refine #0002", "Execute #0002", "Generate"] {
+        assert!(logs.contains(phase), "{phase}: {logs}");
+    }
     assert_eq!(world.states(&root), [(1, "merged".to_owned()), (2, "merged".to_owned())]);
     let lines = world.run(&root, ["wildfire", "--agent", "scripted", "--no-sandbox", "--json"]).good();
     let summary: serde_json::Value = serde_json::from_str(lines.stdout.lines().last().unwrap()).unwrap();
     assert_eq!((&summary["good"], &summary["course"]["rounds"]), (&true.into(), &1.into()), "{summary}");
+}
+
+/// An agent that starts us leaves marks in the environment, by which another agent would take itself for a part of it.
+#[test]
+fn no_agent_is_told_that_an_agent_started_us() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Looks", "run env > ../../env\ndone\nexit 0");
+    let marks = [("CLAUDECODE", "1"), ("CLAUDE_CODE_ENTRYPOINT", "cli"), ("CODEX_SANDBOX", "seatbelt")];
+    world.start_with(&root, ["run", "1", "--no-sandbox"], &marks).end().good();
+    let seen = std::fs::read_to_string(root.join(".watchfire/env")).unwrap();
+    assert!(seen.contains("PATH="), "{seen}");
+    assert!(marks.iter().all(|(name, _)| !seen.contains(name)), "{seen}");
 }
 
 #[test]

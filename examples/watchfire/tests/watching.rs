@@ -130,7 +130,7 @@ fn a_second_terminal_watches_and_sends() {
         assert_eq!(seen["transcript"]["latest_text"], "hello");
     }
     let seen = world.run(&root, ["watch", "1"]).good();
-    assert_eq!(seen.stdout, format!("{alias}, scripted: idle\nhello\n"));
+    assert_eq!(seen.stdout, format!("{alias} (#0001), scripted: idle\nhello\n"));
 
     let sent = world.run(&root, ["send", "1", "--wait-until", "idle", "one", "--json"]).good().json();
     assert_eq!((&sent["ok"], &sent["delivery"][0]["delivery_state"]), (&true.into(), &"submitted".into()));

@@ -25,7 +25,9 @@ pub use keys::{KEYS, Key, KeyFile, KeyKind, UnknownKey, unknown_keys};
 pub use mode::{Mode, Phase};
 pub use path::RepoPath;
 pub use process::ProcessIdentity;
-pub use project::{AgentsMay, MergeSettings, MergeStrategy, OnLimit, Project, ProjectStatus, Review};
+pub use project::{
+    AgentsMay, MergeSettings, MergeStrategy, OnLimit, PhaseSettings, Project, ProjectStatus, Review,
+};
 pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
 pub use section::PromptSection;

@@ -54,3 +54,21 @@ pub enum Phase {
     /// Write new tasks.
     Generate,
 }
+
+impl Phase {
+    /// Returns the word for the wire and for files.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Execute => "execute",
+            Self::Refine => "refine",
+            Self::Generate => "generate",
+        }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,5 +1,6 @@
 //! Projects: `.watchfire/project.yaml`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::lenient::or_default;
 use super::task::defer_empty;
 use super::timestamp::optional;
-use super::{BackendName, Extra, ProjectId, ProjectSandbox, Timestamp};
+use super::{BackendName, Extra, Phase, ProjectId, ProjectSandbox, Timestamp};
+use crate::{Error, ErrorKind, Result};
 
 /// A git repository or a folder in which agents work.
 ///
@@ -142,6 +144,16 @@ impl Project {
     }
 }
 
+impl Project {
+    /// Returns the project as it is in a phase of wildfire, with the backend that is named for it.
+    pub(crate) fn in_phase(&self, phase: Option<Phase>) -> Cow<'_, Self> {
+        match phase.and_then(|phase| self.wildfire.agent(phase)) {
+            None => Cow::Borrowed(self),
+            Some(agent) => Cow::Owned(Self { default_agent: Some(agent.clone()), ..self.clone() }),
+        }
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -241,12 +253,78 @@ pub struct WildfireSettings {
     /// The backend that refines and generates tasks. Missing: the backend of the project.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
     pub agent: Option<BackendName>,
+    /// The work on tasks.
+    #[serde(default, skip_serializing_if = "PhaseSettings::is_default", deserialize_with = "or_default")]
+    pub execute: PhaseSettings,
+    /// The refinement of drafts.
+    #[serde(default, skip_serializing_if = "PhaseSettings::is_default", deserialize_with = "or_default")]
+    pub refine: PhaseSettings,
+    /// The generation of tasks.
+    #[serde(default, skip_serializing_if = "PhaseSettings::is_default", deserialize_with = "or_default")]
+    pub generate: PhaseSettings,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
 
+/// Options of one phase of wildfire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PhaseSettings {
+    /// The backend of its sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
+    pub agent: Option<BackendName>,
+    /// The model of its sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl PhaseSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl WildfireSettings {
+    /// Returns the options of a phase.
+    #[must_use]
+    pub fn phase(&self, phase: Phase) -> &PhaseSettings {
+        match phase {
+            Phase::Execute => &self.execute,
+            Phase::Refine => &self.refine,
+            Phase::Generate => &self.generate,
+        }
+    }
+
+    /// Returns the backend that is named for a phase.
+    #[must_use]
+    pub fn agent(&self, phase: Phase) -> Option<&BackendName> {
+        let of_steps = self.agent.as_ref().filter(|_| phase != Phase::Execute);
+        self.phase(phase).agent.as_ref().or(of_steps)
+    }
+
+    /// Returns the model that is named for a phase.
+    ///
+    /// # Errors
+    /// `invalid_input` for a text that an agent or a shell could take for something else: the file comes with the repository.
+    pub fn model(&self, phase: Phase) -> Result<Option<&str>> {
+        let model = self.phase(phase).model.as_deref().map(str::trim).filter(|model| !model.is_empty());
+        let is_name = |model: &&str| {
+            model.chars().all(|c| c.is_ascii_alphanumeric() || "._:/@+-[]".contains(c))
+                && !model.starts_with('-')
+        };
+        match model.filter(|model| !is_name(model)) {
+            None => Ok(model),
+            Some(model) => Err(Error::new(ErrorKind::InvalidInput, "not the name of a model")
+                .with("model", format_args!("{model:?}"))
+                .with("file", "project.yaml")
+                .with("field", format_args!("wildfire.{phase}.model"))),
+        }
+    }
+
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

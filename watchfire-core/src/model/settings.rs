@@ -219,7 +219,7 @@ pub struct TuiSettings {
     /// False to tell of what needs the person without a bell and without a notification of the terminal. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub bell: Option<bool>,
-    /// False to start no chat where nothing runs. Absent: true.
+    /// False to start no chat where nothing runs, and none after a chain. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub chat: Option<bool>,
     /// The person's own keys, by the names of actions.

@@ -17,7 +17,7 @@ use super::store::{self, Line, RecordedOutput, Store};
 use crate::Result;
 use crate::backend::{Source, Status};
 use crate::clock::Clock;
-use crate::model::Timestamp;
+use crate::model::{Mode, Phase, TaskNumber, Timestamp};
 
 /// Maximum size of an output record, in bytes. Small pieces keep eviction fine-grained: one burst of output does not
 /// push out more than it needs to.
@@ -30,11 +30,26 @@ pub(crate) struct LogSubject {
     pub(crate) name: String,
     /// Name of the backend; empty for the orchestrator.
     pub(crate) provider: String,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) task: Option<TaskNumber>,
 }
 
 impl LogSubject {
     pub(crate) fn new(name: impl Into<String>, provider: impl Into<String>) -> Self {
-        Self { name: name.into(), provider: provider.into() }
+        Self { name: name.into(), provider: provider.into(), ..Self::default() }
+    }
+
+    /// Sets what the session works on.
+    #[must_use]
+    pub(crate) fn with_work(
+        mut self,
+        mode: Option<Mode>,
+        phase: Option<Phase>,
+        task: Option<TaskNumber>,
+    ) -> Self {
+        (self.mode, self.phase, self.task) = (mode, phase, task);
+        self
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Alias, BackendName, Mode, ProjectId, SessionId, TaskNumber, Timestamp};
+use crate::model::{Alias, BackendName, Mode, Phase, ProjectId, SessionId, TaskNumber, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
 /// A name by which a person or an agent refers to one or several sessions.
@@ -233,6 +233,9 @@ pub struct Candidate {
     pub project_name: String,
     /// Its mode.
     pub mode: Mode,
+    /// The phase of wildfire that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Its task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskNumber>,
@@ -265,6 +268,7 @@ impl Candidate {
             project,
             project_name,
             mode,
+            phase: None,
             task: None,
             labels: Vec::new(),
             backend,
@@ -277,6 +281,13 @@ impl Candidate {
     #[must_use]
     pub fn with_task(mut self, task: Option<TaskNumber>, labels: Vec<String>) -> Self {
         (self.task, self.labels) = (task, labels);
+        self
+    }
+
+    /// Sets the phase of wildfire that it belongs to.
+    #[must_use]
+    pub fn with_phase(mut self, phase: Option<Phase>) -> Self {
+        self.phase = phase;
         self
     }
 

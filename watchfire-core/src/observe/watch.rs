@@ -190,9 +190,8 @@ impl Log {
         let selection = Selection::new(&ring, request, start);
         let shared = &self.shared;
         let agent = AgentView::new(
-            shared.subject.name.clone(),
+            shared.subject.clone(),
             shared.scope.to_string(),
-            shared.subject.provider.clone(),
             ring.status,
             ring.status_at.as_ref().map(crate::model::Timestamp::to_millis_string),
         );

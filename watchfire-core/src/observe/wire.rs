@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor::Cursor;
 use super::delivery::DeliveryState;
+use super::log::LogSubject;
 use super::record::{Body, Record, RecordKind};
 use super::sanitize::present;
 use crate::backend::{Message, Role, Source, Status};
+use crate::model::{Mode, Phase, TaskNumber};
 use crate::{Error, ErrorKind};
 
 /// A request to a log.
@@ -307,6 +309,15 @@ pub struct AgentView {
     pub uuid: String,
     /// Name of the backend.
     pub provider: String,
+    /// Mode in which the session was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Phase of wildfire that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Task that the session is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskNumber>,
     /// Current status.
     pub status: Status,
     /// Time of the last change of status; RFC 3339 with milliseconds.
@@ -314,14 +325,9 @@ pub struct AgentView {
 }
 
 impl AgentView {
-    pub(super) fn new(
-        name: String,
-        uuid: String,
-        provider: String,
-        status: Status,
-        at: Option<String>,
-    ) -> Self {
-        Self { name, uuid, provider, status, last_status_at: at }
+    pub(super) fn new(subject: LogSubject, uuid: String, status: Status, at: Option<String>) -> Self {
+        let LogSubject { name, provider, mode, phase, task } = subject;
+        Self { name, uuid, provider, mode, phase, task, status, last_status_at: at }
     }
 }
 

@@ -23,12 +23,14 @@ pub(crate) struct Card {
     pub(crate) retries: u32,
     /// The backend of its next session. Absent if it cannot be resolved.
     pub(crate) backend: Option<BackendName>,
+    /// The same in wildfire, where the project names one for its work on tasks.
+    pub(crate) in_wildfire: Option<BackendName>,
 }
 
 impl Card {
     /// Returns the card of a task that is not in the trash.
     #[must_use]
-    pub(crate) fn new(task: &Task, backend: Option<BackendName>) -> Self {
+    pub(crate) fn new(task: &Task, backend: Option<BackendName>, in_wildfire: Option<BackendName>) -> Self {
         Self {
             number: task.task_number,
             position: task.position,
@@ -37,6 +39,7 @@ impl Card {
             depends_on: task.depends_on.clone(),
             retries: task.retries.unwrap_or(0),
             backend,
+            in_wildfire,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Wildfire: tasks, drafts, new tasks, until nothing is left.
 
 use libtest_mimic::Trial;
-use watchfire_core::model::{Mode, TaskNumber, TaskStatus};
+use watchfire_core::model::{Mode, Phase, TaskNumber, TaskStatus};
+use watchfire_core::observe::WatchRequest;
 use watchfire_core::orchestrator::RunRequest;
-use watchfire_core::schedule::{Change, Ending, NoticeCode, RunOptions, StopReason, Subject};
+use watchfire_core::schedule::{Change, Ending, LifeState, NoticeCode, RunOptions, StopReason, Subject};
 use watchfire_core::store::{NewTask, TaskPatch, TaskQuery};
 
 use super::support::{DONE, World, within};
@@ -14,6 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("wildfire_goes_on_until_nothing_is_left", wildfire_goes_on_until_nothing_is_left),
         trial("a_refinement_changes_its_draft_alone", a_refinement_changes_its_draft_alone),
         trial("a_step_is_stopped_with_its_run", a_step_is_stopped_with_its_run),
+        trial("each_session_names_its_phase", each_session_names_its_phase),
         trial("a_step_goes_on_after_a_restart", a_step_goes_on_after_a_restart),
         trial("what_is_generated_counts_once_it_is_accepted", what_is_generated_counts_once_it_is_accepted),
     ]
@@ -122,6 +124,43 @@ async fn a_step_is_stopped_with_its_run() {
     let ended = |change: &Change| matches!(change, Change::Life(it) if it.ending() == Some(&Ending::Stopped { by: StopReason::Requested }));
     world.change(ended).await;
     assert_eq!(world.read(task).await.status, TaskStatus::Draft);
+}
+
+/// While it runs, in what watchers see, and in its log.
+async fn each_session_names_its_phase() {
+    let mut world = World::new().await;
+    let stays = "touch up; sleep 1000";
+    let task = world.task("t", stays).await;
+    let phase_of_running = async |world: &World| {
+        let known = world.project.candidates(false).await.unwrap().remove(0);
+        let log = world.project.log_of(&known.session).await.unwrap();
+        let seen = log.watch(&WatchRequest::default()).await.unwrap().agent;
+        assert_eq!((seen.mode, seen.phase, seen.task), (Some(known.mode), known.phase, known.task));
+        known.phase
+    };
+    // The same task, asked for alone.
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    world.running().await;
+    assert_eq!(phase_of_running(&world).await, None);
+    run.stop();
+    within(run.wait()).await.unwrap();
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    let id = run.id();
+    world.life(|life| life.run == Some(id) && life.state == LifeState::Running).await;
+    assert_eq!(phase_of_running(&world).await, Some(Phase::Execute));
+    run.stop();
+    within(run.wait()).await.unwrap();
+    let patch = TaskPatch::new().with_status(TaskStatus::Draft);
+    world.project.store().update(task, patch, None, None).await.unwrap();
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    let id = run.id();
+    world.life(|life| life.run == Some(id) && life.state == LifeState::Running).await;
+    assert_eq!(phase_of_running(&world).await, Some(Phase::Refine));
+    run.stop();
+    within(run.wait()).await.unwrap();
+    let ended = world.project.candidates(true).await.unwrap();
+    let count = |phase| ended.iter().filter(|it| it.phase == phase).count();
+    assert_eq!([None, Some(Phase::Execute), Some(Phase::Refine)].map(count), [1; 3], "{ended:?}");
 }
 
 async fn a_step_goes_on_after_a_restart() {

@@ -13,6 +13,7 @@ use watchfire_term::plain;
 
 use super::screen::AgentLines;
 use super::{clean, middle, wrapped};
+use crate::agents;
 use crate::diff::{self, Row, Side};
 use crate::layout::Areas;
 use crate::model::{Focus, Model, RightTab};
@@ -39,17 +40,7 @@ fn banner(model: &Model, frame: &mut Frame<'_>, area: Rect) {
             let key = model.keymap.shown(&["answer"]);
             (format!("? #{number:04} asks ({key} answers): {}", clean(&words)), Look::Alert)
         }
-        None => {
-            let status = &model.status;
-            let phase = match status.wildfire_phase.as_str() {
-                "execute" => "Execute",
-                "refine" => "Refine",
-                _ => "Generate",
-            };
-            let of =
-                if status.task_number > 0 { format!(" #{:04}", status.task_number) } else { String::new() };
-            (format!("{phase}{of}"), Look::Fire)
-        }
+        None => (agents::name(&model.status), Look::Fire),
     };
     // It lies on the border.
     frame.render_widget(Clear, area);

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use watchfire_client::daemon_proto::{AgentStatus, ProjectId, StartAgentRequest};
-use watchfire_client::{ApiError, environment};
+use watchfire_client::{ApiError, environment, work};
 use watchfire_core::model::TaskNumber;
 
 use super::daemon;
@@ -135,11 +135,10 @@ pub(super) fn json(agent: &AgentStatus) -> Value {
 
 /// Returns an agent as a line: `shop  task #0003 Add a page  running  brave-otter (scripted)`.
 pub(super) fn line(agent: &AgentStatus, style: Style) -> String {
-    let what = match (agent.wildfire_phase.as_str(), agent.task_number) {
-        ("", 0) => agent.mode.clone(),
-        ("", number) => format!("task #{number:04}"),
-        (phase, 0) => phase.to_owned(),
-        (phase, number) => format!("{phase} #{number:04}"),
+    let number = u32::try_from(agent.task_number).unwrap_or_default();
+    let what = match work(&agent.mode, &agent.wildfire_phase, number) {
+        what if what.starts_with('#') => format!("task {what}"),
+        what => what,
     };
     let mut line = format!("{}  {what}", text::line(&agent.project_name));
     if !agent.task_title.is_empty() {

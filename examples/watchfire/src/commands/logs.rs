@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use watchfire_client::work;
 use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{SessionLog, SessionOutcome, Spent};
@@ -217,6 +218,7 @@ fn about(log: &SessionLog) -> Value {
         "session": log.session.as_ref().map(ToString::to_string),
         "agent": text::line(&log.agent),
         "mode": log.mode,
+        "phase": log.phase,
         "sandbox": text::line(&log.sandbox),
         "started_at": log.started_at,
         "ended_at": log.ended_at(),
@@ -226,11 +228,18 @@ fn about(log: &SessionLog) -> Value {
     })
 }
 
+/// Returns what the session worked on.
+fn what(log: &SessionLog) -> String {
+    let word = |word: Option<String>| word.unwrap_or_default();
+    let (mode, phase) = (log.mode.map(|mode| mode.to_string()), log.phase.map(|phase| phase.to_string()));
+    work(&word(mode), &word(phase), log.task.map_or(0, |task| task.value()))
+}
+
 fn header(log: &SessionLog) -> Vec<String> {
-    let what = match (log.task, log.mode) {
-        (Some(task), _) => format!("task #{task}"),
-        (None, Some(mode)) => mode.to_string(),
-        (None, None) => "a session".to_owned(),
+    let what = match what(log) {
+        what if what.is_empty() => "a session".to_owned(),
+        what if what.starts_with('#') => format!("task {what}"),
+        what => what,
     };
     let mut lines = vec![
         format!("{what}, session {}", log.number),
@@ -250,15 +259,11 @@ fn list(out: Out, logs: &[SessionLog]) -> String {
     }
     let mut lines = String::new();
     for log in logs {
-        let what = match (log.task, log.mode) {
-            (Some(task), _) => format!("#{task}"),
-            (None, mode) => mode.map(|mode| mode.to_string()).unwrap_or_default(),
-        };
         let spent = spent(log);
         let _ = writeln!(
             lines,
             "{}  {}  {}  {}  {}{}",
-            text::pad(&what, 6),
+            text::pad(&what(log), 6),
             text::pad(&text::line(&log.agent), 12),
             text::pad(&log.started_at.as_ref().map(ToString::to_string).unwrap_or_default(), 24),
             // What has no end yet runs, or was lost with its orchestrator.

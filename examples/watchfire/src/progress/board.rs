@@ -1,11 +1,13 @@
 //! The state of a run, folded from its changes, and the lines to print about them. Pure: no clock, no output.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use watchfire_core::model::{Attempt, SessionId, TaskNumber};
 use watchfire_core::orchestrator::Spent;
-use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, SessionRef, Subject, Wait};
+use watchfire_core::schedule::{
+    Change, Ending, Life, LifeId, LifeState, RunId, Scope, SessionRef, Subject, Wait,
+};
 
 use crate::text;
 
@@ -17,12 +19,15 @@ pub(super) struct Board {
     ended: usize,
     /// True once the open rules of the sandbox were printed.
     told_open: bool,
+    /// The runs that are wildfire.
+    wildfires: BTreeSet<RunId>,
 }
 
 /// A task that is under way.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     life: LifeId,
+    pub(super) run: Option<RunId>,
     pub(super) session: Option<SessionId>,
     attempt: Attempt,
     pub(super) state: LifeState,
@@ -71,13 +76,17 @@ impl Board {
         self.titles.insert(number, text::line(title));
     }
 
-    /// Returns the name of a piece of work: `#0003 Greet`, `Refine #0004 Vague`, `Generate`.
-    pub(super) fn name(&self, subject: Subject) -> String {
+    /// Returns the name of a piece of work of a run: `#0003 Greet`, in wildfire `Execute #0003 Greet`, `Refine #0004 Vague`,
+    /// `Generate`.
+    pub(super) fn name(&self, subject: Subject, run: Option<RunId>) -> String {
         let task = |number: TaskNumber| {
             let title = self.titles.get(&number).map(String::as_str).unwrap_or_default();
             format!("#{number} {title}")
         };
         match subject {
+            Subject::Task { task: number } if run.is_some_and(|run| self.wildfires.contains(&run)) => {
+                format!("Execute {}", task(number))
+            }
             Subject::Task { task: number } => task(number),
             Subject::Refine { draft } => format!("Refine {}", task(draft)),
             Subject::Generate => "Generate".to_owned(),
@@ -93,6 +102,12 @@ impl Board {
     /// Takes in a change. Returns the lines to print about it.
     pub(super) fn take_in(&mut self, change: &Change, now: Instant) -> Vec<Said> {
         match change {
+            Change::Run(run) => {
+                if run.scope == Scope::Wildfire {
+                    self.wildfires.insert(run.id);
+                }
+                Vec::new()
+            }
             Change::Life(life) => match life.subject {
                 // A chat is not part of a run.
                 Subject::Chat => Vec::new(),
@@ -128,9 +143,9 @@ impl Board {
     fn life(&mut self, life: &Life, now: Instant) -> Vec<Said> {
         let subject = life.subject;
         if let Some(ending) = life.ending() {
-            return vec![self.ended_life(subject, ending, now)];
+            return vec![self.ended_life(life, ending, now)];
         }
-        let name = self.name(subject);
+        let name = self.name(subject, life.run);
         let row = self.rows.entry(subject).or_insert_with(|| Row::new(life.id, now));
         // Only changes of state and attempt are printed: a life changes more often, for example when its
         // session starts.
@@ -140,6 +155,7 @@ impl Board {
             *row = Row { spent: row.spent, attempt: life.attempt, ..Row::new(life.id, now) };
         }
         row.state = life.state.clone();
+        row.run = life.run;
         row.detail = text::line(&life.state.detail().unwrap_or_default());
         row.session = life.session.as_ref().map(|session| session.id.clone());
         let mut said = Vec::new();
@@ -194,7 +210,8 @@ impl Board {
         Some(Said::new(Kind::Step, &format!("sandbox {}: {what}", session.sandbox)))
     }
 
-    fn ended_life(&mut self, subject: Subject, ending: &Ending, now: Instant) -> Said {
+    fn ended_life(&mut self, life: &Life, ending: &Ending, now: Instant) -> Said {
+        let subject = life.subject;
         let took = self.rows.remove(&subject).map(|row| {
             let mut took = vec![text::elapsed(now.saturating_duration_since(row.began))];
             took.extend((!row.spent.is_nothing()).then(|| row.spent.to_string()));
@@ -203,7 +220,7 @@ impl Board {
         self.ended += usize::from(subject.task().is_some());
         let kind = if ending.is_good() { Kind::Good } else { Kind::Bad };
         let took = took.map(|took| format!("  ({took})")).unwrap_or_default();
-        Said::new(kind, &format!("{}: {}{took}", self.name(subject), how(ending)))
+        Said::new(kind, &format!("{}: {}{took}", self.name(subject, life.run), how(ending)))
     }
 }
 
@@ -218,6 +235,7 @@ impl Row {
     fn new(life: LifeId, now: Instant) -> Self {
         Self {
             life,
+            run: None,
             session: None,
             attempt: Attempt(0),
             state: LifeState::Waiting { on: Wait::Turn },

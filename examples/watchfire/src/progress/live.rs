@@ -150,7 +150,7 @@ fn block(
     let spinner = SPINNER.get(frame % SPINNER.len()).copied().unwrap_or("*");
     // In the order of subjects, so that rows keep their places.
     for (subject, row) in board.rows.iter().take(SHOWN) {
-        lines.extend(item(&board.name(*subject), row, spinner, now, columns, style));
+        lines.extend(item(&board.name(*subject, row.run), row, spinner, now, columns, style));
     }
     let hidden = board.rows.len().saturating_sub(SHOWN);
     let mut status = format!("{} under way, {} ended", board.rows.len(), board.ended());

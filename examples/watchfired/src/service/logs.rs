@@ -54,6 +54,7 @@ impl Daemon {
             mode: log.mode.map(|mode| mode.to_string()).unwrap_or_default(),
             alias: log.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
             truncated: false,
+            wildfire_phase: log.phase.map(|phase| phase.to_string()).unwrap_or_default(),
         }
     }
 

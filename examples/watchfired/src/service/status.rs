@@ -3,7 +3,7 @@
 use watchfire_api::daemon_proto as proto;
 use watchfire_core::Result;
 use watchfire_core::backend::{Issue, IssueKind};
-use watchfire_core::model::{Mode, Phase, Timestamp};
+use watchfire_core::model::{Mode, Timestamp};
 use watchfire_core::orchestrator::ProjectHandle;
 use watchfire_core::schedule::{Ledger, Life, LifeState, Scope};
 use watchfire_core::session::Session;
@@ -35,10 +35,19 @@ pub(super) async fn of(project: &ProjectHandle) -> Result<proto::AgentStatus> {
 }
 
 /// Returns the name of a project. One whose files are away is known by its folder.
-async fn name(project: &ProjectHandle) -> String {
+pub(super) async fn name(project: &ProjectHandle) -> String {
     match project.store().project().await {
         Ok(project) => project.value.name,
         Err(_) => project.root().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    }
+}
+
+/// Returns the mode of a chain: of a run that names no tasks.
+pub(super) fn mode_of(scope: &Scope) -> Option<Mode> {
+    match scope {
+        Scope::Wildfire => Some(Mode::Wildfire),
+        Scope::All => Some(Mode::StartAll),
+        _ => None,
     }
 }
 
@@ -49,18 +58,8 @@ pub(super) async fn of_life(
     life: &Life,
 ) -> Result<proto::AgentStatus> {
     let scope = life.run.and_then(|run| ledger.runs.get(&run)).map(|run| &run.scope);
-    let mode = match scope {
-        Some(Scope::Wildfire) => Mode::Wildfire,
-        Some(Scope::All) => Mode::StartAll,
-        _ => life.subject.mode(),
-    };
+    let mode = scope.and_then(mode_of).unwrap_or(life.subject.mode());
     let about = life.subject.about();
-    let phase = match life.subject.phase() {
-        Some(Phase::Refine) => "refine",
-        Some(Phase::Generate) => "generate",
-        _ if mode == Mode::Wildfire => "execute",
-        _ => "",
-    };
     let title = match about {
         // A task whose file is gone has no title.
         Some(number) => project.store().get(number).await.map(|task| task.value.title).unwrap_or_default(),
@@ -79,7 +78,7 @@ pub(super) async fn of_life(
         mode: mode.to_string(),
         task_number: about.map_or(0, wire),
         task_title: title,
-        wildfire_phase: phase.to_owned(),
+        wildfire_phase: ledger.phase(life).map(|phase| phase.to_string()).unwrap_or_default(),
         issue: issue(life, running.as_ref()),
         agent: life.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
         session_id: session.map(|session| session.id.to_string()).unwrap_or_default(),

@@ -455,11 +455,7 @@ impl ProjectHandle {
 
     /// Reads the schedule in the dispatcher, between two facts.
     async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Schedule) -> T + Send + 'static) -> Result<T> {
-        let (reply, answer) = oneshot::channel();
-        let read = move |schedule: &Schedule| drop(reply.send(read(schedule)));
-        let project = self.0.id.clone();
-        self.0.inner.reports.send(Message::Read { project, read: Box::new(read) });
-        answer.await.map_err(|_| shut_down())
+        self.0.read(read).await
     }
 }
 

@@ -87,6 +87,30 @@ pub(crate) fn located(backend: &dyn Backend, search: &ProgramSearch) -> Result<L
     })
 }
 
+/// Returns the person's settings of an agent, with the model that the project names for the phase. It is a model of the
+/// phase's agent, and no other gets it.
+///
+/// # Errors
+/// `invalid_input` for a wrong name.
+pub(crate) fn agent_settings(
+    shared: &ProjectShared,
+    agent: &str,
+    phase: Option<Phase>,
+    project: &Project,
+    settings: &Settings,
+) -> Result<AgentSettings> {
+    let mut of_agent = settings.agents.get(agent).cloned().unwrap_or_default();
+    let model = phase.map(|phase| project.wildfire.model(phase)).transpose()?.flatten();
+    if let Some(model) = model {
+        let default = shared.inner.default_backend.clone();
+        let of_phase = resolve::backend(None, None, &project.in_phase(phase), settings, default)?.value;
+        if of_phase.as_str() == agent {
+            of_agent.model = Some(model.to_owned());
+        }
+    }
+    Ok(of_agent)
+}
+
 /// Inputs of a session's preparation.
 pub(crate) struct Preparation {
     pub(crate) shared: Arc<ProjectShared>,
@@ -120,7 +144,7 @@ impl Preparation {
         let SessionRequest { mode, phase, task, others, attempt, previous, opened, options, resume, .. } =
             request;
         let documents = Documents { tasks: others, ..documents };
-        let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+        let agent = agent_settings(&shared, backend.name(), phase, &project, &settings)?;
         let variables = inner.variables(&options);
         // Before any folder is made, so that a missing program leaves nothing behind.
         let program = match located(&*backend, &inner.search(&agent, &variables)) {
@@ -171,7 +195,7 @@ impl Preparation {
         context.session_dir = directory.files();
         context.project_root.clone_from(&shared.root);
         context.title = match &task {
-            Some(task) if phase.is_some() => {
+            Some(task) if phase == Some(Phase::Refine) => {
                 format!("{}: refine #{} {}", project.name, task.task_number, task.title)
             }
             Some(task) => format!("{}: #{} {}", project.name, task.task_number, task.title),

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::Result;
 use crate::clock::Clock;
+use crate::model::Phase;
 use crate::orchestrator::shared::{Message, ProjectShared};
 use crate::schedule::{Card, NoticeCode, resolve};
 use crate::store::{Changes, TaskQuery};
@@ -84,10 +85,14 @@ pub(crate) async fn load_board(shared: &ProjectShared) -> Result<bool> {
     shared.notice_unknown_keys(&project, &settings, &list);
     let limits = shared.limits(&project, &settings);
     let default = &shared.inner.default_backend;
+    let in_wildfire = project.in_phase(Some(Phase::Execute));
     let card = |task: &crate::model::Task| {
-        let backend = resolve::backend(None, Some(task), &project, &settings, default.clone());
-        // A backend that cannot be resolved blocks nothing here; the start of the session reports why.
-        Card::new(task, backend.ok().map(|backend| backend.value))
+        let backend = |project| {
+            let backend = resolve::backend(None, Some(task), project, &settings, default.clone());
+            // A backend that cannot be resolved blocks nothing here; the start of the session reports why.
+            backend.ok().map(|backend| backend.value)
+        };
+        Card::new(task, backend(&project), backend(&in_wildfire))
     };
     let cards = list.tasks.iter().map(|task| card(&task.value)).collect();
     let (reply, counted) = oneshot::channel();

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
 use super::claims;
 use crate::model::TaskNumber;
-use crate::orchestrator::shared::{Message, ProjectShared, shut_down};
+use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::NoticeCode;
 use crate::workspace::{RemoveRequest, Removed};
 use crate::{Error, ErrorKind, Result};
@@ -22,12 +20,7 @@ pub(crate) async fn remove_branch(
     let _removing = lock.lock().await;
     // Asked under the lock: an attempt that begins after the answer has to wait before it opens the
     // workspace.
-    let (reply, answer) = oneshot::channel();
-    let read = move |schedule: &crate::schedule::Schedule| {
-        let _ = reply.send(schedule.ledger().life_of(task).is_some());
-    };
-    shared.inner.reports.send(Message::Read { project: shared.id.clone(), read: Box::new(read) });
-    if answer.await.map_err(|_| shut_down())? {
+    if shared.read(move |schedule| schedule.ledger().life_of(task).is_some()).await? {
         return Err(
             Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task").with("task", task)
         );

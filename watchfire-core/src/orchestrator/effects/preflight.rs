@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::attempts::{chosen, stall_after, time_limit};
-use crate::model::{Project, Settings, Task, TaskStatus};
+use crate::model::{Phase, Project, Settings, Task, TaskStatus};
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
@@ -32,13 +32,36 @@ pub(crate) async fn preflight(
         false => scope.covers(task.task_number),
     };
     let tasks: Vec<_> = tasks.filter(is_asked_for).collect();
+    let phase = (*scope == Scope::Wildfire).then_some(Phase::Execute);
+    if phase.is_some() {
+        check_phases(shared, options, &project, &settings).await?;
+    }
     if tasks.is_empty() {
         return Ok(());
     }
     Wanted::of(&project)?;
     check_target(shared, &project).await?;
     let tasks = tasks.into_iter().map(Some).collect();
-    check_agents(shared, options, (project, settings), tasks).await
+    check_agents(shared, options, (project.in_phase(phase).into_owned(), settings), tasks).await
+}
+
+/// Checks the agents and models that the project names for the phases of wildfire.
+async fn check_phases(
+    shared: &Arc<ProjectShared>,
+    options: &RunOptions,
+    project: &Project,
+    settings: &Settings,
+) -> Result<()> {
+    for phase in [Phase::Execute, Phase::Refine, Phase::Generate] {
+        project.wildfire.model(phase)?;
+        if options.agent.is_some() || project.wildfire.agent(phase).is_none() {
+            continue;
+        }
+        let configured = (project.in_phase(Some(phase)).into_owned(), settings.clone());
+        let checked = check_agents(shared, options, configured, vec![None]).await;
+        checked.map_err(|error| error.with("phase", phase))?;
+    }
+    Ok(())
 }
 
 /// Checks the sandbox, the policy and the agent of a session without a task.
@@ -75,10 +98,11 @@ async fn check_agents(
         own_policy(&shared, &project, &settings)?;
         let mut missing: Option<Error> = None;
         for task in &tasks {
-            let found = chosen(&shared, &options, task.as_ref(), &project, &settings).and_then(|backend| {
-                let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
-                located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options)))
-            });
+            let found =
+                chosen(&shared, &options, (None, task.as_ref()), &project, &settings).and_then(|backend| {
+                    let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+                    located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options)))
+                });
             match found {
                 Ok(_) => return Ok(()),
                 Err(error) => missing = missing.or(Some(error)),

@@ -22,7 +22,8 @@ pub(crate) async fn candidates(shared: &ProjectShared, ended: bool) -> Result<Ve
         let mode = log.mode.unwrap_or(Mode::Task);
         let (backend, started_at) = (log.agent.parse().ok()?, log.started_at?);
         let known = Candidate::new(session, log.alias, names.project.clone(), mode, backend, started_at);
-        Some(known.with_task(log.task, names.labels(log.task)).with_running(false))
+        let known = known.with_task(log.task, names.labels(log.task)).with_phase(log.phase);
+        Some(known.with_running(false))
     });
     let mut known: Vec<_> = running.iter().map(|it| names.candidate(it)).chain(ended).collect();
     known.sort_by(|a, b| (&b.started_at, &b.session).cmp(&(&a.started_at, &a.session)));
@@ -66,6 +67,7 @@ impl Names {
             info.started_at,
         )
         .with_task(info.task, labels)
+        .with_phase(info.phase)
         .with_running(running)
     }
 }

@@ -11,7 +11,7 @@ use super::{SessionOutcome, Spent, SpentRecord};
 use crate::backend::{Backend, Message, Source, Status};
 use crate::clock::Clock;
 use crate::files::{open_untrusted, read_untrusted, remove_tree};
-use crate::model::{Alias, Mode, SessionId, TaskNumber, Timestamp};
+use crate::model::{Alias, Mode, Phase, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log, LogSubject, present};
 use crate::session::{Recorded, Recording};
 use crate::{Error, ErrorKind, Result};
@@ -50,6 +50,8 @@ pub struct SessionLog {
     pub agent: String,
     /// Its mode.
     pub mode: Option<Mode>,
+    /// The phase of wildfire that it belonged to.
+    pub phase: Option<Phase>,
     /// The sandbox in which it ran.
     pub sandbox: String,
     /// The time at which it started.
@@ -118,6 +120,7 @@ impl SessionLog {
             alias: text("alias").parse().ok(),
             agent: text("agent").to_owned(),
             mode: serde_json::from_value(text("mode").into()).ok(),
+            phase: serde_json::from_value(text("phase").into()).ok(),
             sandbox: text("sandbox").to_owned(),
             started_at: text("started_at").parse().ok(),
             // A log whose other half cannot be read is still a log.
@@ -186,7 +189,7 @@ impl SessionLog {
     pub fn replay(&self, backend: &dyn Backend, clock: &Arc<dyn Clock>) -> Result<Log> {
         let scope = self.session.as_ref().map_or_else(|| self.name(), ToString::to_string);
         let name = self.alias.as_ref().map_or_else(|| scope.clone(), ToString::to_string);
-        let subject = LogSubject::new(name, &self.agent);
+        let subject = LogSubject::new(name, &self.agent).with_work(self.mode, self.phase, self.task);
         let mut output = OutputOf::new(self.recording()?);
         let events = self.path.with_extension(EVENTS);
         let (log, is_over) = Log::reread(scope, REPLAYED, subject, Arc::clone(clock), &events, &mut output)?;

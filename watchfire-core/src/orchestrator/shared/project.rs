@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
-use super::{BoardRead, Parts, Reports, StoreChanges, hosts};
+use super::{BoardRead, Message, Parts, Reports, StoreChanges, hosts, shut_down};
 use crate::Result;
 use crate::backend::LeftBehind;
 use crate::files::DirLock;
 use crate::inquiry::Room;
 use crate::journal::JournalHandle;
 use crate::model::{self, KeyFile, Project, ProjectId, SessionId, Settings, TaskNumber, UnknownKey};
-use crate::schedule::{Fact, LifeId, Limits, Notice, NoticeCode};
+use crate::schedule::{Fact, LifeId, Limits, Notice, NoticeCode, Schedule};
 use crate::session::Session;
 use crate::store::{Claim, Fence, Malformed, TaskList, TaskStore};
 use crate::workspace::Workspace;
@@ -124,6 +124,20 @@ impl ProjectShared {
     /// Records a notice for the person.
     pub(crate) fn notice(&self, code: NoticeCode, task: Option<TaskNumber>, message: impl Into<String>) {
         self.report(Fact::Noticed(Notice::new(code, message).with_task(task)));
+    }
+
+    /// Reads the schedule in the dispatcher, between two facts.
+    ///
+    /// # Errors
+    /// `cancelled` after a shutdown.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Schedule) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let read = move |schedule: &Schedule| drop(reply.send(read(schedule)));
+        self.inner.reports.send(Message::Read { project: self.id.clone(), read: Box::new(read) });
+        answer.await.map_err(|_| shut_down())
     }
 
     /// Returns the current settings of the project and of the person.

@@ -15,6 +15,7 @@ use crate::session::{Recorded, Recording, SessionInfo};
 pub(crate) async fn open_records(shared: &Arc<ProjectShared>, info: &SessionInfo, log_name: &Path) -> Log {
     let inner = &shared.inner;
     let subject = LogSubject::new(info.alias.as_str(), info.backend.as_str());
+    let subject = subject.with_work(Some(info.mode), info.phase, info.task);
     // Tells this run of the program apart.
     let epoch = u64::try_from(inner.clock.now().unix_millis()).unwrap_or_default();
     let (id, options, clock) = (info.id.clone(), inner.log_options.clone(), Arc::clone(&inner.clock));

@@ -3,7 +3,7 @@
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::{
-    Card, Ending, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Subject, Wait,
+    Card, Ending, Life, LifeId, LifeState, Run, RunId, RunOptions, Schedule, Scope, Subject, Wait,
 };
 
 /// A place in the work order: by position, then by number.
@@ -170,7 +170,10 @@ impl Schedule {
                 self.wait_without_card(life.options.agent.as_ref().or(life.backend.as_ref()))
             }
             // While its file is missing, its dependencies are not known.
-            _ => card.map_or(Wait::Turn, |card| self.wait_for(card, life.options.agent.as_ref())),
+            _ => card.map_or(Wait::Turn, |card| {
+                let run = life.run.and_then(|run| self.ledger.runs.get(&run));
+                self.wait_for(card, life.options.agent.as_ref(), run)
+            }),
         })
     }
 
@@ -185,15 +188,19 @@ impl Schedule {
     /// Returns the wait of `task`, which has no life. [`Wait::Turn`] if it needs only a slot.
     pub(in crate::schedule) fn expected_wait_of(&self, task: TaskNumber) -> Wait {
         let Some(card) = self.cards.get(&task) else { return Wait::Run };
-        self.wait_for(card, self.most_specific(task).and_then(|run| run.options.agent.as_ref()))
+        let run = self.most_specific(task);
+        self.wait_for(card, run.and_then(|run| run.options.agent.as_ref()), run)
     }
 
-    fn wait_for(&self, card: &Card, agent: Option<&BackendName>) -> Wait {
+    /// Returns the wait of a task in `run`, with the agent that was asked for.
+    fn wait_for(&self, card: &Card, agent: Option<&BackendName>, run: Option<&Run>) -> Wait {
         let missing: Vec<_> = self.missing_dependencies(card).collect();
         if !missing.is_empty() {
             return Wait::DependsOn { tasks: missing };
         }
-        self.wait_without_card(agent.or(card.backend.as_ref()))
+        let is_wildfire = run.is_some_and(|run| run.scope == Scope::Wildfire);
+        let own = if is_wildfire { &card.in_wildfire } else { &card.backend };
+        self.wait_without_card(agent.or(own.as_ref()))
     }
 
     fn wait_without_card(&self, backend: Option<&BackendName>) -> Wait {

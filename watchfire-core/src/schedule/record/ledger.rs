@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Attempt, BackendName, TaskNumber, Timestamp};
+use crate::model::{Attempt, BackendName, Phase, TaskNumber, Timestamp};
 use crate::schedule::{
-    Accepted, Block, Change, CommandId, Ending, Life, LifeId, Refusal, Run, RunId, Subject,
+    Accepted, Block, Change, CommandId, Ending, Life, LifeId, Refusal, Run, RunId, Scope, Subject,
 };
 use crate::workspace::Commit;
 
@@ -85,6 +85,14 @@ pub struct CommandRecord {
 }
 
 impl Ledger {
+    /// Returns the phase of wildfire that `life` belongs to.
+    #[must_use]
+    pub fn phase(&self, life: &Life) -> Option<Phase> {
+        let scope = life.run.and_then(|run| self.runs.get(&run)).map(|run| &run.scope);
+        let executes = life.subject.task().is_some() && scope == Some(&Scope::Wildfire);
+        life.subject.phase().or(executes.then_some(Phase::Execute))
+    }
+
     /// Applies `change`.
     ///
     /// Never fails: after damage, a change may concern something unknown, and then changes what it can.

@@ -27,6 +27,7 @@ pub(super) fn card(number: u32, depends_on: &[u32]) -> Card {
         depends_on: depends_on.iter().map(|task| n(*task)).collect(),
         retries: 0,
         backend: Some("a".parse().unwrap()),
+        in_wildfire: Some("a".parse().unwrap()),
     }
 }
 

@@ -23,7 +23,7 @@ use super::standing::Standing;
 use super::tallies::{Counted, Tallies};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
-use crate::model::{Alias, BackendName, Mode, ProjectId, Question, SessionId, TaskNumber, Timestamp};
+use crate::model::{Alias, BackendName, Mode, Phase, ProjectId, Question, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 use crate::session::SessionProcess;
@@ -46,6 +46,8 @@ pub struct SessionInfo {
     pub project: ProjectId,
     /// The mode in which it was requested.
     pub mode: Mode,
+    /// The phase of wildfire that it belongs to.
+    pub phase: Option<Phase>,
     /// Its task, where it has one.
     pub task: Option<TaskNumber>,
     /// Its backend.

@@ -239,6 +239,7 @@ impl Stage {
                 alias: Alias::random(),
                 project: "p1".parse().unwrap(),
                 mode: Mode::Chat,
+                phase: None,
                 task: None,
                 backend: "blunt".parse().unwrap(),
                 started_at: Timestamp::from_unix_millis(0),

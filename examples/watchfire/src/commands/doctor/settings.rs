@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde_json::json;
-use watchfire_core::model::{Dollars, KeyFile, NetworkSetting, Project, Settings, Sharing, unknown_keys};
+use watchfire_core::model::{
+    Dollars, KeyFile, NetworkSetting, Phase, Project, Settings, Sharing, unknown_keys,
+};
 use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
@@ -38,6 +40,22 @@ pub(super) fn look(
     let defaults = &settings.defaults;
     let default = "claude-code".parse();
     add("agent", default.and_then(|default| resolve::backend(None, None, of, settings, default)).map(shown));
+    for (name, phase) in [
+        ("wildfire.execute", Phase::Execute),
+        ("wildfire.refine", Phase::Refine),
+        ("wildfire.generate", Phase::Generate),
+    ] {
+        let agent = of.wildfire.agent(phase).map(ToString::to_string);
+        match of.wildfire.model(phase) {
+            Err(error) => add(name, Err(error)),
+            Ok(model) => {
+                let named: Vec<_> = agent.into_iter().chain(model.map(str::to_owned)).collect();
+                if !named.is_empty() {
+                    add(name, Ok((named.join(", "), From::Project)));
+                }
+            }
+        }
+    }
     let sandbox = resolve::sandbox(None, of, settings, sandboxes).map(shown);
     add("sandbox", sandbox);
     let (own, projects) = (&settings.sandbox, &of.sandbox_rules);

@@ -18,7 +18,7 @@ pub(crate) use send::{SendArgs, run as send};
 pub(crate) use sessions::{SessionsArgs, run as sessions};
 pub(crate) use wait::{WaitArgs, run as wait};
 pub(crate) use watch::{WatchArgs, run as watch};
-use watchfire_client::{Client, proto};
+use watchfire_client::{Client, proto, work};
 use watchfire_core::ErrorKind;
 use watchfire_core::schedule::resolve;
 
@@ -58,9 +58,13 @@ fn name(alias: &str, task: u32) -> String {
 /// Returns one line about an agent, and the end of what it said or printed.
 fn told(response: &proto::WatchResponse) -> String {
     let agent = response.agent.clone().unwrap_or_default();
+    let work = work(&agent.mode, &agent.phase, agent.task_number);
+    // A log of an earlier release does not say what it is about.
+    let about = if work.is_empty() { work } else { format!(" ({work})") };
     let mut lines = vec![format!(
-        "{}, {}: {}",
+        "{}{}, {}: {}",
         text::line(&agent.name),
+        text::line(&about),
         text::line(&agent.provider),
         text::line(&agent.status)
     )];

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use watchfire_client::{proto, session_json};
+use watchfire_client::{proto, session_json, work};
 use watchfire_core::observe::Target;
 
 use super::{connect, name};
@@ -34,12 +34,11 @@ fn list(out: Out, sessions: &[proto::Session]) -> String {
         return "no session runs\n".to_owned();
     }
     let row = |it: &proto::Session| {
-        let work = if it.task_number > 0 { format!("#{:04}", it.task_number) } else { text::line(&it.mode) };
         let (alias, project) = (text::line(&it.alias), text::line(&it.project_name));
         [
             name(&alias, 0),
             project,
-            work,
+            text::line(&work(&it.mode, &it.phase, it.task_number)),
             text::line(&it.backend),
             text::line(&it.status),
             text::line(&it.doing),

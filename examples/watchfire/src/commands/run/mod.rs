@@ -57,7 +57,7 @@ pub(crate) struct RunArgs {
 #[command(after_help = "\
 Ready tasks are run; then drafts are refined one by one, and run; then further tasks are generated, until an agent finds
 nothing left to do. How often, and whether you look at new tasks first, is in .watchfire/project.yaml:
-  wildfire: { rounds: 3, review: true, agent: codex }
+  wildfire: { rounds: 3, review: true, agent: codex, execute: { model: opus } }
 
 Exit codes: 0 nothing left to do, 3 something needs a person, 130 interrupted.")]
 pub(crate) struct WildfireArgs {

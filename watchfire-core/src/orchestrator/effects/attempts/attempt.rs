@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::account::{conflicts, previous};
 use super::session::{
-    clean_up, go_on, is_left, preserve, request, run_session, stamp, stopped, watch, watch_to_end,
+    clean_up, go_on, is_left, phase_of, preserve, request, run_session, stamp, stopped, watch, watch_to_end,
 };
 use super::started::Started;
 use super::verdict::{self, Verdict};
@@ -251,7 +251,7 @@ async fn step(shared: &Arc<ProjectShared>, life: &Life, control: &Control) -> Re
         Ok(prepared) => prepared,
         Err(ending) => return Ok(Work::from(Outcome::Ended(ending))),
     };
-    launch::admit(shared, life, &request.options, request.task.as_ref()).await?;
+    launch::admit(shared, life, &request.options, (request.phase, request.task.as_ref())).await?;
     let started = Box::pin(launch::start(shared, life, request)).await?;
     let ended = watch(shared, life, None, &started, control).await;
     let outcome = match verdict::of_stop(&ended) {
@@ -290,8 +290,9 @@ async fn work_on(
         Err(error) => return Err(error),
     };
     go_on(control)?;
+    let phase = phase_of(shared, life).await?;
     // Before anything is made for it.
-    Box::pin(launch::admit(shared, life, &life.options, Some(&task))).await?;
+    Box::pin(launch::admit(shared, life, &life.options, (phase, Some(&task)))).await?;
     let lock = shared.task_lock(number);
     let opened = {
         // A removal of the branch must not run between opening and starting.
@@ -316,7 +317,7 @@ async fn work_on(
         _ => Vec::new(),
     };
     let previous = previous(life, conflicts, &opened);
-    let request = SessionRequest { previous, ..request(life, &task, opened) };
+    let request = SessionRequest { previous, ..request(life, &task, opened, phase) };
     let (started, ended) = run_session(shared, life, &task, request, control).await?;
     Box::pin(take_over(shared, life, number, started, &ended, control)).await
 }

@@ -10,7 +10,7 @@ use super::started::{Assembly, Started};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::failpoint::reached;
 use crate::files::replace;
-use crate::model::{Alias, Project, SessionId, Settings, Task};
+use crate::model::{Alias, Phase, Project, SessionId, Settings, Task};
 use crate::observe::Body;
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
@@ -46,12 +46,13 @@ struct Prepared {
 pub(in crate::orchestrator::effects) fn chosen(
     shared: &ProjectShared,
     options: &RunOptions,
-    task: Option<&Task>,
+    (phase, task): (Option<Phase>, Option<&Task>),
     project: &Project,
     settings: &Settings,
 ) -> Result<Arc<dyn Backend>> {
     let default = shared.inner.default_backend.clone();
-    let resolved = resolve::backend(options.agent.clone(), task, project, settings, default)?;
+    let project = project.in_phase(phase);
+    let resolved = resolve::backend(options.agent.clone(), task, &project, settings, default)?;
     shared.inner.backend(&resolved.value, settings)
 }
 
@@ -63,7 +64,7 @@ pub(in crate::orchestrator::effects) async fn resumable(
 ) -> Result<Option<Kept>> {
     let Some(task) = request.task.as_ref().filter(|_| request.opened.reused) else { return Ok(None) };
     let (project, settings) = shared.settings().await?;
-    let backend = chosen(shared, &request.options, Some(task), &project, &settings)?;
+    let backend = chosen(shared, &request.options, (request.phase, Some(task)), &project, &settings)?;
     let (state, task, cwd) = (shared.state_dir.clone(), task.task_number, request.opened.cwd.clone());
     let find = move || Ok(resume::latest(&state, task, &*backend, &cwd));
     blocking("looking for a session to resume", find).await
@@ -79,7 +80,7 @@ pub(in crate::orchestrator::effects) async fn chat_to_resume(
 ) -> Result<Option<Kept>> {
     let Some(session) = &request.options.resume else { return Ok(None) };
     let (project, settings) = shared.settings().await?;
-    let backend = chosen(shared, &request.options, None, &project, &settings)?;
+    let backend = chosen(shared, &request.options, (None, None), &project, &settings)?;
     let kept = resume::chat(shared, session).await?;
     let wrong = |message| Error::new(ErrorKind::InvalidInput, message).with("session", session);
     if kept.backend().as_str() != backend.name() {
@@ -99,10 +100,10 @@ pub(in crate::orchestrator::effects) async fn admit(
     shared: &Arc<ProjectShared>,
     life: &Life,
     options: &RunOptions,
-    task: Option<&Task>,
+    (phase, task): (Option<Phase>, Option<&Task>),
 ) -> Result<()> {
     let (project, settings) = shared.settings().await?;
-    let backend = chosen(shared, options, task, &project, &settings)?;
+    let backend = chosen(shared, options, (phase, task), &project, &settings)?;
     let task = task.map(|task| task.task_number);
     let (shared, life) = (Arc::clone(shared), life.clone());
     blocking("looking at budgets", move || purse::admit(&shared, &life, task, &*backend)).await
@@ -119,14 +120,15 @@ pub(in crate::orchestrator::effects) async fn start(
 ) -> Result<Started> {
     let (project, settings) = shared.settings().await?;
     let inner = &shared.inner;
-    let backend = chosen(shared, &request.options, request.task.as_ref(), &project, &settings)?;
+    let of = (request.phase, request.task.as_ref());
+    let backend = chosen(shared, &request.options, of, &project, &settings)?;
     let (time_limit, stall_after) = (time_limit(&project)?, stall_after(&project)?);
     let may = project.agents_may.clone();
     let session = request.session.clone().unwrap_or_else(SessionId::random);
     let (mode, options) = (request.mode, request.options.clone());
     let task = request.task.clone();
     // A refinement has a task too, but works in the root and leaves nothing to commit.
-    let works_in = task.as_ref().filter(|_| request.phase.is_none());
+    let works_in = task.as_ref().filter(|_| request.phase != Some(Phase::Refine));
     let key = works_in.map(|task| WorkspaceKey::new(task.task_number));
     let done_file = Assignment::new(mode, request.phase, task.as_ref())?.done_file();
     let target = request.opened.target.clone();
@@ -209,6 +211,7 @@ pub(in crate::orchestrator::effects) async fn start(
         alias,
         project: shared.id.clone(),
         mode,
+        phase: context.phase,
         task: task.as_ref().map(|task| task.task_number),
         backend: context.backend.clone(),
         started_at: inner.clock.now(),
@@ -332,6 +335,7 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
         ("alias", alias.to_string()),
         ("agent", context.backend.to_string()),
         ("mode", context.mode.to_string()),
+        ("phase", context.phase.map(|phase| phase.to_string()).unwrap_or_default()),
         ("sandbox", report.title()),
         ("started_at", inner.clock.now().to_string()),
     ];

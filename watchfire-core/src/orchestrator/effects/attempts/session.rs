@@ -8,7 +8,7 @@ use super::started::Started;
 use super::workspace::open_workspace;
 use crate::backend::{Issue, IssueKind};
 use crate::failpoint::reached;
-use crate::model::{Mode, Question, Task, TaskNumber, Timestamp};
+use crate::model::{Mode, Phase, Question, Task, TaskNumber, Timestamp};
 use crate::orchestrator::compose::SessionRequest;
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::effects::mirror::write_patch;
@@ -94,7 +94,8 @@ pub(super) async fn nudged(
 ) -> Result<(Started, Ended)> {
     let opened = open_workspace(shared, task.task_number, life.attempt, &life.options).await;
     // Without a workspace or a conversation to go on with, the end of the session stays as it is.
-    let Ok(mut request) = opened.map(|opened| request(life, task, opened)) else {
+    let phase = phase_of(shared, life).await?;
+    let Ok(mut request) = opened.map(|opened| request(life, task, opened, phase)) else {
         return Ok((started, ended));
     };
     let Ok(Some(kept)) = launch::resumable(shared, &request).await else { return Ok((started, ended)) };
@@ -120,12 +121,18 @@ pub(super) async fn nudged(
     Ok((started, again))
 }
 
+/// Returns the phase of wildfire that a life belongs to.
+pub(super) async fn phase_of(shared: &ProjectShared, life: &Life) -> Result<Option<Phase>> {
+    let life = life.clone();
+    shared.read(move |schedule| schedule.ledger().phase(&life)).await
+}
+
 /// Returns the request for a session on a task, without an account of the attempt before.
-pub(super) fn request(life: &Life, task: &Task, opened: Opened) -> SessionRequest {
+pub(super) fn request(life: &Life, task: &Task, opened: Opened, phase: Option<Phase>) -> SessionRequest {
     SessionRequest {
         session: None,
         mode: Mode::Task,
-        phase: None,
+        phase,
         task: Some(task.clone()),
         others: Vec::new(),
         attempt: life.attempt,

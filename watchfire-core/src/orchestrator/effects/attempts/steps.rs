@@ -51,7 +51,10 @@ pub(in crate::orchestrator::effects) async fn prepare(
     // The draft itself is given as the task of the session.
     tasks.retain(|task| draft.as_ref().is_none_or(|(draft, _)| draft.task_number != task.task_number));
     let mut options = life.options.clone();
-    options.agent = options.agent.or(shared.settings().await?.0.wildfire.agent);
+    if let Some(phase) = life.subject.phase() {
+        // Before the agent that a draft names for its work.
+        options.agent = options.agent.or(shared.settings().await?.0.wildfire.agent(phase).cloned());
+    }
     let mut request = SessionRequest::in_root(shared, life.subject.mode(), options);
     request.phase = life.subject.phase();
     request.attempt = life.attempt;

@@ -8,7 +8,7 @@ use crate::backend::{PromptDelivery, SessionContext, Source};
 use crate::endpoint::{self, Spool, SpoolLimits};
 use crate::model::{Question, SessionId, Timestamp};
 use crate::observe::Body;
-use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, notes};
+use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, agent_settings, notes};
 use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, stall_after, watch_signals};
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking, caught, open_records};
@@ -53,7 +53,9 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         claims::claim(shared, life.id, task).await?;
     }
     let mut context = context(shared, session, &note, &directory);
-    context.settings = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+    // It runs with what was right at its start.
+    context.settings =
+        agent_settings(shared, backend.name(), note.phase, &project, &settings).unwrap_or_default();
     if let Some(task) = task {
         context.task = shared.store.get(task).await.ok().map(|task| task.value);
     }
@@ -81,6 +83,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         alias: session.alias.clone(),
         project: shared.id.clone(),
         mode: note.mode,
+        phase: note.phase,
         task,
         backend: session.backend.clone(),
         started_at: note.started_at,
