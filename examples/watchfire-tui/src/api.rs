@@ -28,6 +28,8 @@ const AGAIN: Duration = Duration::from_secs(3);
 const TOGETHER: Duration = Duration::from_millis(30);
 /// Code of the error that says that an agent's program is not there.
 const MISSING: &str = "program_missing";
+/// Code of the error that says that a chat is open already.
+const BUSY: &str = "busy";
 /// Time in which a daemon that does not answer may still say why.
 const REASON: Duration = Duration::from_millis(500);
 
@@ -37,6 +39,25 @@ pub(crate) type ForSession = (String, Command);
 /// Finds the daemon, or starts it.
 pub type Connect =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Daemon, ApiError>> + Send>> + Send + Sync>;
+
+/// Chats that start by themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chats {
+    /// One as soon as the project is followed.
+    pub(crate) first: bool,
+    /// One after each chain.
+    pub(crate) after_chains: bool,
+}
+
+/// Returns true for the end of a chain. One that a person stopped, or that goes on with the next daemon, is none.
+fn ends_chain(event: &proto::Event) -> bool {
+    match &event.payload {
+        Some(proto::event::Payload::Agent(run)) if event.event_type == "run_over" => {
+            run.state == "ended" && matches!(run.mode.as_str(), "start-all" | "wildfire")
+        }
+        _ => false,
+    }
+}
 
 /// The way to the daemon. Cheap to clone.
 #[derive(Clone)]
@@ -67,12 +88,11 @@ impl Api {
     }
 
     /// Keeps the connection: finds or starts the daemon, follows it, and tries again when it has gone.
-    pub(crate) async fn keep(self, connect: Connect, chat: bool) {
-        let mut starts_chat = chat;
+    pub(crate) async fn keep(self, connect: Connect, mut chats: Chats) {
         loop {
             match connect().await {
                 Ok(daemon) => {
-                    let ended = self.follow(&daemon, &mut starts_chat).await;
+                    let ended = self.follow(&daemon, &mut chats).await;
                     self.daemon.send_replace(None);
                     let is_end =
                         ended.code() == Code::Unavailable && ended.message().contains("shutting down");
@@ -91,7 +111,7 @@ impl Api {
     }
 
     /// Follows the project until the connection ends, and returns the reason.
-    async fn follow(&self, daemon: &Daemon, starts_chat: &mut bool) -> Status {
+    async fn follow(&self, daemon: &Daemon, chats: &mut Chats) -> Status {
         let request = proto::SubscribeRequest { meta: Some(meta()), project_id: self.project.clone() };
         // Another project can be gone to, whatever is wrong with this one.
         self.daemon.send_replace(Some(daemon.clone()));
@@ -111,19 +131,23 @@ impl Api {
             return error;
         }
         self.tell(Message::Connected);
-        if std::mem::take(starts_chat) {
-            self.start_chat(daemon).await;
+        if std::mem::take(&mut chats.first) {
+            self.start_chat(daemon, Message::NoAgent).await;
         }
         let screens = tokio::spawn(self.clone().screens(daemon.clone()));
         let tiles = tokio::spawn(self.clone().tiles(daemon.clone()));
         let ended = 'following: loop {
-            if let Some(ended) = self.news(events.message().await) {
-                break ended;
-            }
-            // One change seldom comes alone.
-            while let Ok(next) = tokio::time::timeout(TOGETHER, events.message()).await {
+            let mut next = events.message().await;
+            let mut is_over = false;
+            loop {
+                is_over |= next.as_ref().is_ok_and(|it| it.as_ref().is_some_and(ends_chain));
                 if let Some(ended) = self.news(next) {
                     break 'following ended;
+                }
+                // One change seldom comes alone.
+                match tokio::time::timeout(TOGETHER, events.message()).await {
+                    Ok(more) => next = more,
+                    Err(_) => break,
                 }
             }
             if let Err(error) = self.refresh(daemon).await {
@@ -139,6 +163,9 @@ impl Api {
                     self.tell(Message::Failed(words_of(error.clone())));
                     error
                 });
+            }
+            if is_over && chats.after_chains {
+                self.start_chat(daemon, Message::NotStarted).await;
             }
         };
         screens.abort();
@@ -176,16 +203,18 @@ impl Api {
         Ok(())
     }
 
-    /// Starts a chat, unless something runs already.
-    async fn start_chat(&self, daemon: &Daemon) {
+    /// Starts a chat, unless something runs already. Without its agent, tells that as `missing`.
+    async fn start_chat(&self, daemon: &Daemon, missing: fn(String) -> Message) {
         let idle = daemon.agents().get_agent_status(self.id()).await;
-        if idle.is_ok_and(|status| status.into_inner().all.is_empty()) {
+        if idle.is_ok_and(|status| status.get_ref().all.is_empty()) {
             let chat = Command::StartAgent { mode: "chat", tasks: Vec::new() };
             match self.answer(daemon, String::new(), chat).await {
                 Ok(message) => message.into_iter().for_each(|message| self.tell(message)),
                 Err(error) if ApiError::from(error.clone()).code == MISSING => {
-                    self.tell(Message::NoAgent(words_of(error)));
+                    self.tell(missing(words_of(error)));
                 }
+                // Another screen was faster.
+                Err(error) if ApiError::from(error.clone()).code == BUSY => {}
                 Err(error) => self.tell(Message::NotStarted(words_of(error))),
             }
         }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
-use crate::api::{Api, Connect, ForSession};
+use crate::api::{Api, Chats, Connect, ForSession};
 use crate::keymap::Keymap;
 use crate::message::{Command, Message};
 use crate::model::Model;
@@ -43,7 +43,7 @@ pub struct Options {
     pub project: String,
     /// Finds the daemon, or starts it.
     pub connect: Connect,
-    /// Start a chat if nothing runs.
+    /// Start a chat if nothing runs, and after each chain.
     pub chat: bool,
     /// The colours that the terminal has.
     pub depth: Depth,
@@ -96,7 +96,8 @@ pub enum Ended {
 /// # Errors
 /// Errors of the terminal; and after a panic of a part of it, whose message is on the terminal then.
 pub async fn run(options: Options) -> std::io::Result<Ended> {
-    let mut followed = Following::begin(options.project.clone(), &options.connect, options.chat);
+    let chats = Chats { first: options.chat, after_chains: options.chat };
+    let mut followed = Following::begin(options.project.clone(), &options.connect, chats);
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .into_iter()
         .map(signal)
@@ -192,7 +193,7 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                 }
                 Command::OpenProject { project, task } => {
                     // Nothing of the other one must arrive here.
-                    followed = Following::begin(project, &options.connect, false);
+                    followed = Following::begin(project, &options.connect, Chats { first: false, ..chats });
                     model = Model {
                         depth: model.depth,
                         dark: model.dark,
@@ -259,12 +260,12 @@ struct Following {
 }
 
 impl Following {
-    fn begin(project: String, connect: &Connect, chat: bool) -> Self {
+    fn begin(project: String, connect: &Connect, chats: Chats) -> Self {
         let (messages, told) = mpsc::unbounded_channel();
         let (keys, typed) = mpsc::unbounded_channel();
         let api = Api::new(project, messages);
         let working = [
-            tokio::spawn(api.clone().keep(Arc::clone(connect), chat)),
+            tokio::spawn(api.clone().keep(Arc::clone(connect), chats)),
             tokio::spawn(api.clone().send_keys(typed)),
         ];
         Self { api, keys, told, working }

@@ -131,6 +131,48 @@ fn it_starts_with_a_chat() {
     assert_eq!(status["agents"][0]["mode"], "chat");
 }
 
+/// A chain turns into a chat where a screen is attached, once it is over and nothing waits for the person.
+#[test]
+fn a_chat_follows_a_chain() {
+    let home = Home::new();
+    let root = home.shop();
+    home.0.task(&root, "One", "write a a\ncommit a\ndone\nexit 0");
+    home.0.task(&root, "Two", "write b b\ncommit b\ndone\nexit 0");
+    let agents = || home.0.run(&root, ["agent", "status", "--json"]).good().json()["agents"].clone();
+    // Without a chat of its own it starts none later.
+    let mut shown = Shown::start(&home, &root, &["tui", "--no-chat"], &[]);
+    shown.wait("Ready (2)");
+    shown.keys("S");
+    shown.wait("Done (2)");
+    shown.wait("● Idle");
+    shown.leave();
+    assert_eq!(agents(), serde_json::json!([]));
+    let mut shown = Shown::start(&home, &root, &[], &[]);
+    shown.wait("● Chat");
+    // A chain takes the place of the chat, and another chat that of the chain.
+    home.0.task(&root, "Three", "write c c\ncommit c\ndone\nexit 0");
+    home.0.task(&root, "Four", "write d d\ncommit d\ndone\nexit 0");
+    shown.wait("Ready (2)");
+    let first = agents()[0]["session"].clone();
+    shown.keys("S");
+    shown.wait("Done (4)");
+    until("another chat is open", || {
+        let now = agents();
+        now[0]["mode"] == "chat" && now[0]["session"] != first && now[0]["running"] == true
+    });
+    assert_eq!(agents().as_array().unwrap().len(), 1);
+    shown.wait("● Chat");
+    // A chain that the person stops is followed by none.
+    home.0.task(&root, "Five", "hang");
+    shown.wait("Ready (1)");
+    shown.keys("S");
+    shown.wait("● Task #0005");
+    home.0.run(&root, ["agent", "stop"]).good();
+    shown.wait("● Idle");
+    shown.leave();
+    assert_eq!(agents(), serde_json::json!([]));
+}
+
 /// C2: where there is no project, its questions come first.
 #[test]
 fn a_folder_becomes_a_project_in_place() {

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use tokio_stream::StreamExt as _;
 use watchfire_api::daemon_proto as proto;
 use watchfire_core::clock::{Clock as _, SystemClock};
-use watchfire_core::model::TaskNumber;
+use watchfire_core::model::{Mode, TaskNumber};
 use watchfire_core::orchestrator::{LogStream, ProjectHandle, Record, Seen};
-use watchfire_core::schedule::{Change as Happened, Ending, Life, LifeState};
+use watchfire_core::schedule::{Change as Happened, Ending, Life, LifeState, Run};
 use watchfire_core::store::{Change, TaskQuery};
 use watchfire_core::{ErrorKind, Result};
 
 use super::follow::{Out, stream};
-use super::status::of_life;
+use super::status::{mode_of, name, of_life};
 use crate::Daemon;
 
 pub(super) type Events = Out<proto::Event>;
@@ -159,6 +159,7 @@ impl Followed {
     async fn of_record(&mut self, record: &Record) -> Result<Vec<proto::Event>> {
         let mut events = match &record.change {
             Happened::Life(life) => self.of_life(life).await?,
+            Happened::Run(run) => self.of_run(run).await.into_iter().collect(),
             Happened::Notice(notice) => {
                 vec![self.event("notice", Some(Payload::Message(notice.message.clone())))]
             }
@@ -168,6 +169,24 @@ impl Followed {
             event.timestamp = record.at.to_string();
         }
         Ok(events)
+    }
+
+    async fn of_run(&mut self, run: &Run) -> Option<proto::Event> {
+        let end = run.ended.as_ref()?;
+        let state = match (run.stopped, end.interrupted) {
+            (true, _) => "stopped",
+            (false, true) => "interrupted",
+            (false, false) => "ended",
+        };
+        let over = proto::AgentStatus {
+            project_id: self.project.id().to_string(),
+            project_name: name(&self.project).await,
+            mode: mode_of(&run.scope).unwrap_or(Mode::Task).to_string(),
+            state: state.to_owned(),
+            run_id: run.id.0,
+            ..proto::AgentStatus::default()
+        };
+        Some(self.event("run_over", Some(Payload::Agent(over))))
     }
 
     async fn of_life(&mut self, life: &Life) -> Result<Vec<proto::Event>> {
