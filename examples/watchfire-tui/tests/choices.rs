@@ -9,6 +9,21 @@ use watchfire_tui::model::Overlay;
 use watchfire_tui::update::update;
 
 #[test]
+fn a_selected_task_is_on_the_screen_however_long_the_list_is() {
+    let mut model = model(100, 30);
+    let tasks: Vec<_> = (1..=300).map(|number| task(number, &format!("Task {number}"), "ready")).collect();
+    update(&mut model, Message::Tasks(tasks));
+    for _ in 0..300 {
+        press(&mut model, &["j"]);
+        let selected = format!("#{:04}", model.selected);
+        assert!(support::text(&model).contains(&selected), "{selected} is not seen");
+    }
+    assert_eq!(model.selected, 300);
+    update(&mut model, Message::Resize(100, 24));
+    assert!(support::text(&model).contains("#0300"));
+}
+
+#[test]
 fn branches_and_the_trash_are_lists() {
     let mut model = model(100, 30);
     let branch = |number: i32| proto::Branch {

@@ -21,10 +21,16 @@ fn sources(folder: &Path, text: &mut String) {
 }
 
 #[test]
-fn tests_that_prove_guarantees_exist() {
+fn tests_that_the_pages_name_exist() {
     let mut all = String::new();
     sources(&root(), &mut all);
-    let text = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let page = |name| fs::read_to_string(root().join("docs").join(name)).unwrap();
+    let lessons = page("lessons.md");
+    // Each bug has one.
+    let rows: Vec<_> = lessons.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
+    let numbers: Vec<_> = rows.iter().map(|row| row.split('|').nth(1).unwrap().trim().to_owned()).collect();
+    assert_eq!(numbers, (1..=44).map(|n: u32| n.to_string()).collect::<Vec<_>>());
+    let text = page("guarantees.md") + &lessons;
     let named = text.split('`').skip(1).step_by(2).map(|quoted| quoted.rsplit("::").next().unwrap());
     // A name of a test: words, of which there are several.
     let is_name = |word: &&str| {

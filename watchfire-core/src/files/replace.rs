@@ -231,6 +231,17 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
+    /// From anywhere else, a rename could cross file systems.
+    #[test]
+    fn a_file_is_replaced_from_its_own_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = Replace::new().write_with(&dir.path().join("x"), |_| {
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+            Ok(())
+        });
+        written.unwrap();
+    }
+
     #[test]
     fn two_files_are_exchanged() {
         let dir = tempfile::tempdir().unwrap();

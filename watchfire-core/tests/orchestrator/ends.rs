@@ -286,7 +286,9 @@ async fn a_missing_agent_says_so() {
     let Ending::Error { code, message } = &summary.endings[&task] else { panic!("{summary:?}") };
     assert!(message.contains("codex") && message.contains("shell"), "{message}");
     assert_eq!(code, "unknown_backend");
-    assert!(world.read(task).await.failure_reason.is_some());
+    let task = world.read(task).await;
+    assert!(task.failure_reason.is_some());
+    assert_eq!((task.started_at, task.agent_sessions), (None, 0), "it was never started");
 }
 
 async fn an_agent_sets_nothing_but_its_claim() {

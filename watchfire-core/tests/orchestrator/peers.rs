@@ -579,8 +579,8 @@ async fn tools_are_served_over_mcp() {
     ];
     let finish = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"finish","arguments":{"success":true}}}"#;
     let script = format!(
-        "{}mkfifo in\nwatchfire-agent mcp < in > out &\nexec 3> in\ncat >&3 <<'EOF'\n{}\nEOF\n{}echo '{finish}' >&3\n{}exec 3>&-\n\
-         wait; echo $? > ended\nsleep 60",
+        "watchfire-agent mcp < /dev/null; echo $? > eof\n{}mkfifo in\nwatchfire-agent mcp < in > out &\nexec 3> in\ncat >&3 <<'EOF'\n{}\nEOF\n{}echo '{finish}' >&3\n{}exec 3>&-\n\
+         sleep 60",
         until("watchfire-agent list | grep -q 'task 2:'"),
         requests.join("\n"),
         until("grep -q '\"id\":3' out"),
@@ -590,6 +590,7 @@ async fn tools_are_served_over_mcp() {
     let second = world.task("is asked", &format!("{}sleep 60", answer("port 80"))).await;
     let _run = world.project.run(RunRequest::all()).await.unwrap();
     assert!(matches!(world.ended(first).await, Ending::Merged { .. }));
+    assert_eq!(out(&world, first, "eof").trim(), "0", "the end of its input is no error");
     let said = out(&world, first, "out");
     let replies: Vec<serde_json::Value> =
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -28,7 +28,10 @@ fn base() -> SandboxPolicy {
 
 #[test]
 fn the_base_policy_reads_as_it_is_meant() {
-    let profile = parse(&profile(&base(), "tag").unwrap());
+    let text = profile(&base(), "tag").unwrap();
+    // Anything before it, and the system refuses the profile.
+    assert!(text.starts_with("(version 1)\n"), "{text}");
+    let profile = parse(&text);
     let work = "/Users/u/Documents/p/.watchfire/worktrees/0001";
     for (path, read, write) in [
         ("/usr/bin/git", true, false),
