@@ -14,6 +14,9 @@ use crate::model::SessionId;
 
 /// Number of times the list of processes is read, to catch processes that start during a reading.
 const ROUNDS: usize = 32;
+/// Pause before processes are read again that were just starting another program, and the number of pauses. Some have no
+/// environment at all, and never will.
+const STARTING: (Duration, usize) = (Duration::from_millis(2), 10);
 /// Maximum time to wait until killed processes are gone.
 const GONE: Duration = Duration::from_secs(5);
 
@@ -27,24 +30,43 @@ const GONE: Duration = Duration::from_secs(5);
 pub(crate) fn end_marked(session: &SessionId) -> usize {
     let mark = format!("{SESSION_MARK}={session}");
     let mut held: BTreeMap<u32, OwnedFd> = BTreeMap::new();
-    for _ in 0..ROUNDS {
-        let before = held.len();
+    let (mut rounds, mut pauses) = (ROUNDS, STARTING.1);
+    while rounds > 0 {
+        rounds -= 1;
+        let (before, mut is_unclear) = (held.len(), false);
         // A process that starts during a reading of `/proc` is found in the next round, since its parent is
         // stopped by then.
         for pid in own_processes() {
-            if held.contains_key(&pid) || !is_marked(pid, &mark) {
+            if held.contains_key(&pid) {
                 continue;
+            }
+            match is_marked(pid, &mark) {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    is_unclear = true;
+                    continue;
+                }
             }
             let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { continue };
             let Ok(handle) = pidfd_open(target, PidfdFlags::empty()) else { continue };
             // The number may have been used again before the handle was opened.
-            if is_marked(pid, &mark) && pidfd_send_signal(&handle, Signal::STOP).is_ok() {
-                held.insert(pid, handle);
+            match is_marked(pid, &mark) {
+                Some(true) if pidfd_send_signal(&handle, Signal::STOP).is_ok() => {
+                    drop(held.insert(pid, handle))
+                }
+                None => is_unclear = true,
+                _ => {}
             }
         }
-        // A whole reading found nothing new, and everything found before is stopped.
+        // Otherwise a whole reading found nothing new, and everything found before is stopped.
         if held.len() == before {
-            break;
+            if !is_unclear || pauses == 0 {
+                break;
+            }
+            pauses -= 1;
+            rounds += 1;
+            std::thread::sleep(STARTING.0);
         }
     }
     let end = Instant::now() + GONE;
@@ -73,10 +95,14 @@ fn own_processes() -> Vec<u32> {
     entries.filter_map(|entry| owned(entry.ok()?)).collect()
 }
 
-fn is_marked(pid: u32, mark: &str) -> bool {
-    // A zombie has no environment, and nothing is left to be ended.
+/// Returns `None` for a process without an environment: it may be within `execve`, where the kernel shows none yet.
+fn is_marked(pid: u32, mark: &str) -> Option<bool> {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    // A zombie and a thread of the kernel have none either, and no program.
+    if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
+        return None;
+    }
+    Some(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
 }
 
 #[cfg(test)]
@@ -84,6 +110,20 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn one_that_starts_another_program_does_not_slip_through() {
+        let own = format!("starting-{}", std::process::id());
+        let again = "exec sh -c \"$0\" \"$0\"";
+        let start =
+            || Command::new("/bin/sh").args(["-c", again, again]).env(SESSION_MARK, &own).spawn().unwrap();
+        let mut all: Vec<_> = (0..16).map(|_| start()).collect();
+        let ended = end_marked(&own.parse().unwrap());
+        let left = all.iter_mut().map(|child| child.try_wait().unwrap()).filter(Option::is_none).count();
+        all.iter_mut().for_each(|child| drop(child.kill()));
+        assert_eq!((ended, left), (16, 0));
+        all.iter_mut().for_each(|child| assert!(child.wait().is_ok()));
+    }
 
     #[test]
     fn those_of_the_session_end_and_no_others() {
