@@ -67,7 +67,7 @@ pub fn sockets(home: &Path) -> io::Result<Vec<PathBuf>> {
 /// Connects to a socket.
 ///
 /// # Errors
-/// Errors of the system: `ConnectionRefused` if nobody listens on it.
+/// I/O errors; `ConnectionRefused` if nobody listens on it.
 pub async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let (Some(folder), Some(name)) = (socket.parent(), socket.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -203,7 +203,7 @@ impl Api {
         Ok(())
     }
 
-    /// Starts a chat, unless something runs already. Without its agent, tells that as `missing`.
+    /// Starts a chat, unless something runs already. If its agent is not installed, sends `missing`.
     async fn start_chat(&self, daemon: &Daemon, missing: fn(String) -> Message) {
         let idle = daemon.agents().get_agent_status(self.id()).await;
         if idle.is_ok_and(|status| status.get_ref().all.is_empty()) {

@@ -94,7 +94,7 @@ pub enum Ended {
 /// put back in any case.
 ///
 /// # Errors
-/// Errors of the terminal; and after a panic of a part of it, whose message is on the terminal then.
+/// Errors of the terminal. Also after a panic, whose message is then on the terminal.
 pub async fn run(options: Options) -> std::io::Result<Ended> {
     let chats = Chats { first: options.chat, after_chains: options.chat };
     let mut followed = Following::begin(options.project.clone(), &options.connect, chats);

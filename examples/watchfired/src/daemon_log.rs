@@ -22,7 +22,7 @@ impl DaemonLog {
     /// Opens the log in a home, readable by its owner only.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// I/O errors.
     pub(crate) fn open(home: &Path) -> Result<Self> {
         let path = home.join("daemon.log");
         let opened = open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));

@@ -66,7 +66,7 @@ impl ProjectHandle {
     /// Answers an inquiry in place of the session that was asked.
     ///
     /// # Errors
-    /// `not_found`; `already_answered`; `expired` and `target_off` if nobody waits for it any more; I/O errors.
+    /// `not_found`; `already_answered`; `expired` or `target_off` when nobody waits for it any more; I/O errors.
     pub async fn answer_inquiry(&self, id: &str, text: impl Into<String>) -> Result<Inquiry> {
         let (id, text) = (id.to_owned(), text.into());
         self.shared().inquiries.with(move |book| book.answer(&Party::Person, &id, &text)).await
