@@ -27,6 +27,7 @@ pub use path::RepoPath;
 pub use process::ProcessIdentity;
 pub use project::{
     AgentsMay, MergeSettings, MergeStrategy, OnLimit, PhaseSettings, Project, ProjectStatus, Review,
+    WildfireSettings,
 };
 pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};

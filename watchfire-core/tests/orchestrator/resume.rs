@@ -4,7 +4,7 @@ use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
 use watchfire_core::observe::WatchRequest;
 use watchfire_core::orchestrator::{ChatRequest, RunRequest};
-use watchfire_core::schedule::{Change, ChatPlace, Ending, Notice};
+use watchfire_core::schedule::{Change, ChatPlace, CommandId, Ending, Notice};
 use watchfire_core::session::Session;
 
 use super::support::{DONE, World, within};
@@ -95,12 +95,26 @@ async fn a_chat_is_resumed() {
     );
     assert_eq!(kept.last_words, "all is well");
 
-    let again =
-        within(world.project.chat(ChatRequest::new().with_resume(kept.session.clone()))).await.unwrap();
-    within(again.send("run echo \"it was $RESUME $(cat $MEMORY)\"")).await.unwrap();
+    let command = CommandId::new("again").unwrap();
+    let mut request = ChatRequest::new().with_resume(kept.session.clone());
+    request.command = Some(command);
+    let again = within(world.project.chat(request.clone())).await.unwrap();
+    let from = again.log().latest();
+    let ask = "run for line in 'id v-1' 'say 1 well' idle; do echo \"$line\" >> $TRANSCRIPT; done; \
+               echo \"it was $RESUME $(cat $MEMORY)\"";
+    within(again.send(ask)).await.unwrap();
     within(says(&again, "it was v-1 red")).await;
+    within(again.log().watch(&over.with_since(from))).await.unwrap();
     again.stop();
     within(again.ended()).await;
+    // It is kept as another session by now, and the same request has the same outcome all the same.
+    within(async {
+        while world.project.ended_chats().await.unwrap().iter().any(|chat| chat.session == kept.session) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert_eq!(within(world.project.chat(request)).await.unwrap_err().kind(), ErrorKind::TargetOff);
     let other = ChatRequest::new().with_resume("another".to_owned().try_into().unwrap());
     assert_eq!(world.project.chat(other).await.unwrap_err().kind(), ErrorKind::NotFound);
 }

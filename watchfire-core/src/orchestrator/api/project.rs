@@ -239,13 +239,13 @@ impl ProjectHandle {
     /// policy.
     pub async fn chat(&self, request: ChatRequest) -> Result<Session> {
         let ChatRequest { mut options, command } = request;
-        if let Some(session) = &options.resume {
-            let chat = self.ended_chat(session).await?;
-            (options.agent, options.place) = (Some(chat.agent), chat.place);
-        }
         // A repeated request gets its outcome, whatever is missing by now.
         let is_repeated = self.was_decided(command.as_ref()).await?;
         if !is_repeated {
+            if let Some(session) = &options.resume {
+                let chat = self.ended_chat(session).await?;
+                (options.agent, options.place) = (Some(chat.agent), chat.place);
+            }
             effects::preflight_session(&self.0, &options).await?;
         }
         let accepted = self.request(command, Request::Chat { options }).await?;

@@ -3,15 +3,15 @@
 use crate::ErrorKind;
 use crate::model::{Mode, TaskNumber, TaskStatus};
 use crate::schedule::{
-    Accept, Accepted, Answer, CallerEnvironment, Change, Command, CommandId, CommandRecord, Life, LifeId,
-    LifeState, Refusal, Request, ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step, StopReason,
-    Subject, Wait,
+    Accept, Accepted, Answer, CallerEnvironment, Change, ChatPlace, Command, CommandId, CommandRecord, Life,
+    LifeId, LifeState, Refusal, Request, ResumeTarget, Run, RunId, RunOptions, Schedule, Scope, Step,
+    StopReason, Subject, Wait,
 };
 
 impl Schedule {
     /// Decides a request and answers it. A request whose id was decided before gets the same answer and has no effect.
     pub(in crate::schedule) fn request(&mut self, command: Option<CommandId>, request: Request) {
-        let digest = digest(&request);
+        let digest = digest(request.clone());
         if let Some(known) = command.as_ref().and_then(|id| self.ledger.commands.get(id)) {
             // A caller that reuses an id by mistake must not take the answer to another request for its own.
             let outcome = match known.digest == digest {
@@ -311,8 +311,14 @@ fn accepted(life: LifeId) -> Accepted {
 }
 
 /// Digests a request with FNV-1a, which is stable across versions of this program.
-fn digest(request: &Request) -> u64 {
-    let text = serde_json::to_vec(request).unwrap_or_default();
+fn digest(mut request: Request) -> u64 {
+    // A chat that goes on has the agent and the place of before. They are not looked up again for a repeated request.
+    if let Request::Chat { options } = &mut request
+        && options.resume.is_some()
+    {
+        (options.agent, options.place) = (None, ChatPlace::default());
+    }
+    let text = serde_json::to_vec(&request).unwrap_or_default();
     text.iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
