@@ -12,8 +12,8 @@ impl Schedule {
             return None;
         }
         let course = &run.course;
-        // `last` is set once a generation came to nothing. With `review`, a person looks at new tasks first.
-        if course.last.is_some() || self.limits.review && course.rounds > 0 {
+        // With `review`, a person looks at new tasks first.
+        if self.limits.review && course.rounds > 0 {
             return None;
         }
         // A draft that an agent has left a draft waits for a person: trying again would never end.
@@ -26,7 +26,8 @@ impl Schedule {
         // What is not merged yet is not in the code that the agent would look at, and may be written a second time.
         let is_unfinished =
             self.has_unfinished() || self.ready.iter().any(|(_, task)| !run.endings.contains_key(task));
-        let is_last = self.limits.rounds > 0 && course.rounds >= self.limits.rounds;
+        // `last` is set once a generation came to nothing.
+        let is_last = course.last.is_some() || self.limits.rounds > 0 && course.rounds >= self.limits.rounds;
         (!is_unfinished && !is_last).then_some(Subject::Generate)
     }
 

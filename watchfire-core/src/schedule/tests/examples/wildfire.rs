@@ -116,6 +116,21 @@ fn a_step_that_crashes_is_tried_three_times() {
     assert!(summary.course.last.is_some_and(|last| last.word() == "crashed"));
 }
 
+/// A kill between the import of new drafts and the record of them: the next attempt finds its tasks there already.
+#[test]
+fn drafts_that_no_generation_owns_are_refined_before_the_run_ends() {
+    let mut world = world(one_by_one(), []);
+    let run = world.run(Scope::Wildfire);
+    world.files.insert(n(1), draft(1));
+    world.end_step(Outcome::Interrupted);
+    world.board();
+    world.generate(&[]);
+    world.refine(1);
+    world.execute(1);
+    let summary = world.summary(run);
+    assert!(summary.is_good() && summary.course.rounds == 1, "{summary:?}");
+}
+
 #[test]
 fn nothing_is_generated_while_work_waits_for_a_person() {
     let mut world = world(one_by_one(), [card(1, &[])]);
