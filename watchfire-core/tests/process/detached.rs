@@ -23,6 +23,10 @@ const CHANNELS: [&str; 2] = ["terminal", "pipes"];
 const KILLS: usize = 20;
 
 pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("SKIPPED no_other_user_gets_its_terminal: not root");
+    }
     let own = vec![
         flavour.trial("an_agent_outlives_kills_and_no_byte_of_it_is_lost", outlives_kills),
         flavour.trial("what_it_did_while_nobody_was_there_is_found", ended_alone),
@@ -39,6 +43,8 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("what_its_host_holds_stays_held", held),
         flavour.trial("an_agent_that_prints_to_nobody_is_not_held_up", prints_to_nobody),
         flavour.trial("the_next_program_can_end_it", ended_by_the_next),
+        flavour.trial("its_folder_may_have_a_path_of_any_length", far_below),
+        flavour.trial("no_other_user_gets_its_terminal", refuses_others).with_ignored_flag(!is_root),
     ];
     let conforming = conformance::CASES.iter().map(|(name, case)| {
         flavour.trial(&format!("detached::{name}"), async |_| {
@@ -385,4 +391,50 @@ async fn ended_by_the_next(mark: Mark) {
         assert_eq!(mark.alive(), [0; 0]);
         assert_eq!(left_in(folder.path()), 0);
     }
+}
+
+/// The path of a socket has at most 108 bytes in the kernel.
+async fn far_below(mark: Mark) {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("a".repeat(200)).join("b".repeat(200));
+    std::fs::create_dir_all(&folder).unwrap();
+    Program::start(&folder, &mark, "pipes", Some("read line; echo said $line")).kill();
+    let hosted = adopt(&folder, &mark).await;
+    hosted.process.write(b"hello\n").await.unwrap();
+    assert_eq!(read_all(&hosted.process).await, "said hello\n");
+    assert_eq!(within(hosted.process.wait()).await, Exit::Code(0));
+}
+
+/// Every folder on the way is opened to all, as by mistake: the peer decides, not the mode.
+async fn refuses_others(mark: Mark) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let temp = tempfile::tempdir().unwrap();
+    let mode = || std::fs::Permissions::from_mode(0o777);
+    let open = |path: &Path| std::fs::set_permissions(path, mode()).unwrap();
+    Program::start(temp.path(), &mark, "terminal", Some("echo up; sleep 1000")).kill();
+    let socket = temp.path().join("hosts").join(id(&mark).as_str()).join("socket");
+    socket.ancestors().take_while(|path| path.starts_with(temp.path())).for_each(open);
+    let asked = spawn(
+        &helper().direct_command("test-stranger", [socket.to_str().unwrap()]),
+        SpawnOptions::default().with_stdout(Stdio::piped()).with_stderr(std::io::stderr()),
+    );
+    let said = asked.unwrap().wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(said.stdout).unwrap(), "0 bytes\n");
+    let hosted = adopt(temp.path(), &mark).await;
+    read_until(&hosted.process, &mut 0, "up").await;
+    within(hosted.process.terminate(Duration::ZERO)).await.unwrap();
+}
+
+watchfire_core::register_helper_role!("test-stranger", knock);
+
+/// Connects as nobody, and reads what it is given before the connection is closed.
+fn knock(args: RoleArgs) -> i32 {
+    let nobody = rustix::process::Uid::from_raw(65534);
+    rustix::thread::set_thread_uid(nobody).unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(&args.args()[0]).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut given = Vec::new();
+    std::io::Read::read_to_end(&mut stream, &mut given).unwrap();
+    println!("{} bytes", given.len());
+    0
 }
