@@ -87,7 +87,7 @@ impl Check {
     }
 }
 
-fn case(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, script: &str) -> Checked<Case> {
+pub(crate) fn case(agent: &Agent, backend: Arc<dyn Backend>, transport: &str, script: &str) -> Checked<Case> {
     Case::new(agent, backend, script, |url| {
         let mut settings = (agent.settings)(url);
         settings["transport"] = transport.into();

@@ -489,6 +489,16 @@ impl Session<'_> {
             .collect()
     }
 
+    /// Waits until the program has ended by itself.
+    pub(crate) fn exited(&mut self, limit: Duration) -> Checked {
+        let end = Instant::now() + limit;
+        while self.child.try_wait().map_err(|error| error.to_string())?.is_none() {
+            must(Instant::now() < end, "it does not exit")?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// Asks it to end, and waits for that.
     pub(crate) fn quit(&mut self) -> Checked {
         if self.spoken.take().is_some() {

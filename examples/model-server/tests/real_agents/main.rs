@@ -1,6 +1,8 @@
 //! Real agent CLIs against the model server: `bash .ci/agents` installs them and runs this, which is `WATCHFIRE_AGENTS=<folders
 //! with the programs> cargo test -p watchfire-model-server --features acp,tls --test real_agents`. What cannot run is
 //! reported as ignored, with the reason; at the end stands a table of agents, transports and checks.
+//!
+//! `WATCHFIRE_SECONDS=1 bash .ci/agents FOLDER ::takes_seconds --test-threads=1` measures, and checks nothing else.
 
 mod accounts;
 mod agents;
@@ -11,6 +13,7 @@ mod harness;
 mod killed;
 mod logins;
 mod orchestrated;
+mod seconds;
 mod stage;
 mod table;
 mod together;
@@ -57,7 +60,7 @@ fn main() -> ExitCode {
     let listed = args.list;
     let done = libtest_mimic::run(&args, trials);
     if !listed {
-        println!("{}\n{}", table.print(), blocked::print());
+        println!("{}\n{}\n{}", table.print(), blocked::print(), seconds::print());
     }
     done.exit_code()
 }
@@ -119,7 +122,13 @@ fn of(
         };
         Trial::test(format!("{}::{transport}::{}", agent.name, way.check), run).with_ignored_flag(no_program)
     });
-    CHECKS.iter().map(trial).chain(blocked).collect()
+    // Beside others, a measurement means nothing.
+    let seconds = std::env::var_os("WATCHFIRE_SECONDS").map(|_| {
+        let backend = Arc::clone(backend);
+        let run = move || seconds::measure(agent, &backend, transport).map_err(Failed::from);
+        Trial::test(format!("{}::{transport}::takes_seconds", agent.name), run).with_ignored_flag(no_program)
+    });
+    CHECKS.iter().map(trial).chain(blocked).chain(seconds).collect()
 }
 
 /// The program, or why it cannot be tried here.
