@@ -97,6 +97,8 @@ const AIDER: Agent = Agent {
         (ANY, "uses_its_tools", NO_TOOLS),
         (ANY, "answers_when_waited_for", AT_ITS_END),
         (ANY, "is_interrupted", NO_TOOLS),
+        (ANY, "outlives_its_orchestrator", NO_TOOLS),
+        (ANY, "works_in_every_mode", NO_TOOLS),
         (ANY, "resumes", NO_RESUME),
         (ANY, "goes_on_with_a_chat", NO_RESUME),
         (ANY, "goes_on_after_a_failed_verification", NO_RESUME),

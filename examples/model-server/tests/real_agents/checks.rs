@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::{chats, killed, orchestrated, tools};
+use super::{chats, killed, modes, orchestrated, tools};
 
 /// One column of the table.
 pub(crate) struct Check {
@@ -29,12 +29,14 @@ pub(crate) const CHECKS: &[Check] = &[
         _ => orchestrated::delivers(agent, backend),
     }),
     check("is_interrupted", interrupted),
+    check("works_in_every_mode", modes::all),
     check("resumes", resumed),
     check("goes_on_with_a_chat", chats::go_on),
     check("goes_on_after_a_failed_verification", |agent, _, transport| {
         orchestrated::resumed(agent, transport, false)
     }),
     check("goes_on_after_a_kill", |agent, backend, transport| killed::goes_on(agent, &*backend, transport)),
+    check("outlives_its_orchestrator", |agent, _, transport| killed::outlives(agent, transport)),
     check("starts_anew", |agent, _, transport| orchestrated::resumed(agent, transport, true)),
     check("renews_its_login", |agent, backend, transport| {
         let renewing = RENEWING.iter().find(|renewing| renewing.name == agent.name);

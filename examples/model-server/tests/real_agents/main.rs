@@ -12,6 +12,7 @@ mod checks;
 mod harness;
 mod killed;
 mod logins;
+mod modes;
 mod orchestrated;
 mod seconds;
 mod stage;

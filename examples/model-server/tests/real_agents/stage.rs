@@ -25,7 +25,7 @@ use watchfire_term::Emulator;
 use super::agents::Agent;
 use super::harness::{Checked, MARK, git, listing, must, search_path};
 
-const DEADLINE: Duration = Duration::from_secs(180);
+pub(super) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// What was seen of a session.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ impl Stage {
             written.map_err(|error| error.to_string())?;
         }
         let before = contents(&dir.join("user"));
-        Self::open(agent, server, vendor, dir, before).await
+        Self::open(agent, server, vendor, dir, before, Lasting::No).await
     }
 
     /// The same in folders that are prepared, with the person's home as it was then.
@@ -132,8 +132,9 @@ impl Stage {
         vendor: Vendor,
         dir: PathBuf,
         user_before: Contents,
+        lasting: Lasting,
     ) -> Checked<Self> {
-        let (orchestrator, project) = open(agent, &dir).await?;
+        let (orchestrator, project) = open(agent, &dir, lasting).await?;
         Ok(Self { root: dir.join("project"), dir, server, vendor, orchestrator, project, user_before })
     }
 
@@ -167,8 +168,19 @@ impl Stage {
     }
 }
 
+/// Whether agents outlive their orchestrator.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Lasting {
+    Yes,
+    No,
+}
+
 /// An orchestrator and the project in folders that are prepared.
-pub(super) async fn open(agent: &Agent, dir: &Path) -> Checked<(Orchestrator, ProjectHandle)> {
+pub(super) async fn open(
+    agent: &Agent,
+    dir: &Path,
+    lasting: Lasting,
+) -> Checked<(Orchestrator, ProjectHandle)> {
     let root = dir.join("project");
     let drop = |name: &OsString| {
         let name = name.to_string_lossy();
@@ -185,6 +197,7 @@ pub(super) async fn open(agent: &Agent, dir: &Path) -> Checked<(Orchestrator, Pr
         .terminals(Emulator::boxed)
         .default_backend(agent.name)
         .automation(false)
+        .hosted(lasting == Lasting::Yes)
         .start()
         .await
         .map_err(failed)?;
