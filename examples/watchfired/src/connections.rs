@@ -1,4 +1,5 @@
-//! A bound for the connections to a listener: an agent that can reach the port must not use up the daemon's descriptors.
+//! A bound for the connections to a listener: an agent that can reach the port must not use up the daemon's descriptors. And
+//! their number.
 
 use std::io;
 use std::pin::Pin;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::Connected;
 
@@ -15,18 +16,40 @@ use tonic::transport::server::Connected;
 pub(crate) struct Counted<C> {
     connection: C,
     _permit: OwnedSemaphorePermit,
+    _present: Present,
 }
 
-/// Passes on at most `most` connections at a time, and closes further ones at once.
+/// The number of clients that are connected.
+pub(crate) type Clients = watch::Sender<usize>;
+
+/// A client, until it is dropped.
+#[derive(Debug)]
+struct Present(Clients);
+
+impl Present {
+    fn new(clients: &Clients) -> Self {
+        clients.send_modify(|count| *count += 1);
+        Self(clients.clone())
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Passes on at most `most` connections at a time, closes further ones at once, and counts `clients`.
 pub(crate) fn bounded<C>(
     connections: impl Stream<Item = io::Result<C>>,
     most: usize,
+    clients: Clients,
 ) -> impl Stream<Item = io::Result<Counted<C>>> {
     let permits = Arc::new(Semaphore::new(most));
     connections.filter_map(move |connection| match connection {
         Ok(connection) => {
             let permit = Arc::clone(&permits).try_acquire_owned().ok()?;
-            Some(Ok(Counted { connection, _permit: permit }))
+            Some(Ok(Counted { connection, _permit: permit, _present: Present::new(&clients) }))
         }
         Err(error) => Some(Err(error)),
     })

@@ -11,6 +11,7 @@ mod connections;
 mod daemon;
 mod daemon_log;
 mod identity;
+mod last_client;
 mod life;
 mod notify;
 mod program;

@@ -25,9 +25,9 @@ use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
 use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::connections::bounded;
+use crate::connections::{Clients, bounded};
 use crate::identity::Guard;
-use crate::{Daemon, agents_file, compose};
+use crate::{Daemon, agents_file, compose, last_client};
 
 /// Silence on a connection after which the other side is asked for a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -93,8 +93,10 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     let mut signals = Signals::listen()?;
     let mut file = DaemonFile::new(address, daemon.started().clone());
     file.arguments = options.arguments();
-    let serving =
-        tokio::spawn(serve(daemon.clone(), port, socket, file.token.clone(), options.origins.clone()));
+    let clients = Clients::default();
+    let missing = tokio::spawn(last_client::watch(daemon.clone(), clients.subscribe()));
+    let guard = Guard::new(file.token.clone(), address.port(), options.origins.clone());
+    let serving = tokio::spawn(serve(daemon.clone(), port, socket, guard, clients));
     file.write(home)?;
     ready(&file);
     tracing::info!(port = address.port(), pid = file.pid, "the daemon is ready");
@@ -106,6 +108,7 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     }
     tracing::info!("the daemon is ending");
     following.abort();
+    missing.abort();
     // New clients do not find it any more.
     DaemonFile::remove(home)?;
     if tokio::time::timeout(FAREWELL, serving).await.is_err() {
@@ -141,15 +144,14 @@ async fn follow_home(daemon: Daemon) {
 }
 
 /// Serves both listeners until the daemon ends.
-async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, token: String, origins: Vec<String>) {
+async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, guard: Guard, clients: Clients) {
     let own = rustix::process::geteuid().as_raw();
     let connections = UnixListenerStream::new(socket).filter(move |connection| {
         let peer = connection.as_ref().ok().and_then(|it| it.peer_cred().ok());
         peer.is_some_and(|peer| peer.uid() == own)
     });
-    let number = port.local_addr().map_or(0, |address| address.port());
     let on_socket = builder().add_routes(routes(&daemon)).serve_with_incoming_shutdown(
-        bounded(connections, CONNECTIONS),
+        bounded(connections, CONNECTIONS, clients.clone()),
         {
             let daemon = daemon.clone();
             async move { daemon.ended().await }
@@ -158,10 +160,10 @@ async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, token: S
     let on_port = builder()
         // A browser speaks HTTP/1.1 to a port without TLS.
         .accept_http1(true)
-        .layer(Guard::new(token, number, origins))
+        .layer(guard)
         .layer(GrpcWebLayer::new())
         .add_routes(routes(&daemon))
-        .serve_with_incoming_shutdown(bounded(TcpListenerStream::new(port), CONNECTIONS), {
+        .serve_with_incoming_shutdown(bounded(TcpListenerStream::new(port), CONNECTIONS, clients), {
             let daemon = daemon.clone();
             async move { daemon.ended().await }
         });

@@ -231,6 +231,33 @@ async fn after_a_stop_nothing_starts_by_itself() {
     until_task(&daemon, &project, 2, "merged").await;
 }
 
+/// Where the settings say so, agents end with the last client, and others do not.
+#[tokio::test]
+async fn agents_end_with_the_last_client_where_asked() {
+    let world = World::new();
+    let running = world.start(&[]);
+    let (first, second) = (world.connect().await, world.connect().await);
+    let project = world.project(&first, "shop").await.project_id;
+    world.task(&first, &project, "Work", "hang").await;
+    first.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    until_task(&first, &project, 1, "running").await;
+
+    let settings = world.home.join("settings.yaml");
+    let text = std::fs::read_to_string(&settings).unwrap();
+    std::fs::write(&settings, format!("{text}  stop_without_clients: 300ms\n")).unwrap();
+    drop(first);
+    tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+    until_task(&second, &project, 1, "running").await;
+    drop(second);
+    // Nobody may look meanwhile: who looks is a client.
+    let agents = world.home.join("agents.yaml");
+    until("it is stopped", || async { std::fs::read_to_string(&agents).unwrap().contains("agents: []") })
+        .await;
+    let third = world.connect().await;
+    until_task(&third, &project, 1, "stopped").await;
+    drop(running);
+}
+
 /// Archiving a project closes it in a running daemon, and reactivating it opens it again, whoever changed the file.
 #[tokio::test]
 async fn an_archived_project_rests_until_it_is_active() {

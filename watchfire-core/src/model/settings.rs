@@ -316,6 +316,9 @@ pub struct Defaults {
     /// Interval of the automatic clean-up, such as `24h`, or `never`. Empty: once a day.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub prune_every: String,
+    /// Time after which a daemon without clients stops its agents, such as `10s`. Empty or `never`: they go on.
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    pub stop_without_clients: String,
     /// Number of worktrees that are prepared in advance.
     #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "or_default")]
     pub ready_worktrees: u32,
@@ -336,6 +339,7 @@ impl Default for Defaults {
             stop_on_merge_failure: false,
             on_limit: OnLimit::default(),
             prune_every: String::new(),
+            stop_without_clients: String::new(),
             ready_worktrees: 0,
             extra: Extra::new(),
         }

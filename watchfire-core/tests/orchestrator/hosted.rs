@@ -273,6 +273,9 @@ async fn followed() {
         match item {
             FollowItem::Record(record) => {
                 assert_eq!(record.replayed, gaps == 0, "{record:?}");
+                // It was taken over, and has started long ago.
+                let starts = matches!(&record.body, Body::Status(status) if status.as_str() == "starting");
+                assert!(record.replayed || !starts, "{record:?}");
                 replayed += usize::from(record.replayed);
                 places.push(record.cursor.to_string());
                 if let Body::Output { text, .. } = &record.body {
