@@ -41,7 +41,12 @@ pub(crate) fn call(turn: &Turn, ask: &Ask) -> Option<Call> {
             .or_else(|| ask.tools.iter().find(|(_, schema)| command_key(schema).is_some()))?;
         (name.clone(), fill(schema, command)?)
     };
-    Some(Call { name, input, id: format!("call_wf{}", ask.results) })
+    // No two calls of a conversation have the same id: a program that resumes one drops what comes twice.
+    let id = match ask.users.len() {
+        0 | 1 => format!("call_wf{}", ask.results),
+        prompts => format!("call_wf{prompts}_{}", ask.results),
+    };
+    Some(Call { name, input, id })
 }
 
 /// Returns the input with what stands in the place of the marks in its texts.
