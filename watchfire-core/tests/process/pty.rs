@@ -143,6 +143,25 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
                 assert!(!proof.exists());
             }
         }),
+        flavour.trial("an_agent_whose_output_is_lost_goes_on", async |mark| {
+            let recording = recordings().join(SessionId::random().as_str());
+            let spec = confined(mark.sh("read line; head -c 20000000 /dev/zero; echo end"));
+            let request = HostRequest::new(SessionId::random(), spec, HostChannel::Pipes, recording.clone());
+            let process = InProcess::new(helper()).launch(request).await.unwrap().process;
+            // No segment can be made from now on.
+            std::fs::rename(&recording, recording.with_extension("away")).unwrap();
+            std::fs::write(&recording, "").unwrap();
+            process.write(b"\n").await.unwrap();
+            let reading = async {
+                let (mut offset, mut ended) = (0, false);
+                while !ended {
+                    let output = process.read_from(offset).await.unwrap();
+                    (offset, ended) = (output.next_offset(), output.ended);
+                }
+            };
+            tokio::time::timeout(DEADLINE, reading).await.expect("it is held up");
+            assert_eq!(process.wait().await, Exit::Code(0));
+        }),
         flavour.trial("the_working_directory_is_the_commands", async |mark| {
             let session = start(mark.sh("pwd").with_cwd("/usr")).await;
             assert_eq!(read_all(&session).await, "/usr\r\n");

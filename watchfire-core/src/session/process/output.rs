@@ -54,8 +54,9 @@ impl OutputReader {
                     position.tell(output.next_offset(), guarded).await;
                     return Ok(output);
                 }
-                // Nothing from `offset` on was kept.
+                // Nothing from `offset` on was kept. It counts as read: the guardian would wait for ever, and with it the agent.
                 offset = end;
+                position.tell(end, guarded).await;
             }
             if ended {
                 return Ok(Output { offset, bytes: bytes::Bytes::new(), ended });

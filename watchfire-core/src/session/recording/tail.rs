@@ -1,6 +1,7 @@
 //! Reading a recording while it is written.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
@@ -32,7 +33,9 @@ impl Tail {
         let failed = |error| Error::io("reading the recording", error).with_path(&self.folder);
         let starts = match starts(&self.folder) {
             // A person has removed the log of a running session.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             starts => starts.map_err(failed)?,
         };
         // The segment in which `offset` lies, then those after a gap.
@@ -55,7 +58,7 @@ impl Tail {
         let mut bytes = vec![0; limit];
         let count = loop {
             match file.read_at(&mut bytes, within) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => {
                     break read.map_err(|e| Error::io("reading the recording", e).with_path(&self.folder))?;
                 }
