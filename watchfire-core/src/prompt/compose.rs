@@ -270,7 +270,7 @@ fn previous(previous: &PreviousAttempt) -> String {
 
 fn input_files(context: &PromptContext) -> String {
     let paths = &context.paths;
-    let tasks = format!("- {}: the other task files, for reading when you need them.", path(&paths.tasks()));
+    let tasks = format!("- {}: files of other tasks, for reading when you need them.", path(&paths.tasks()));
     let memory = format!(
         "- {}: what agents leave for later agents. Yours to write: short, lasting facts about the project (how to \
          build, traps, decisions), never a diary, never secrets. It may not exist yet.",

@@ -24,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("work_is_sent_back_with_words", work_is_sent_back_with_words),
         trial("a_request_comes_before_the_automation", a_request_comes_before_the_automation),
         trial("notes_on_progress_reach_the_next_attempt", notes_on_progress_reach_the_next_attempt),
+        trial("other_tasks_can_be_read", other_tasks_can_be_read),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
         trial("a_moved_target_is_merged_again", a_moved_target_is_merged_again),
         trial("auto_merge_off_keeps_the_branch", auto_merge_off_keeps_the_branch),
@@ -237,6 +238,20 @@ async fn notes_on_progress_reach_the_next_attempt() {
     within(world.orchestrator.shutdown()).await;
     let kept = world.temp.path().join("home/state").join(world.project.id().as_str()).join("progress");
     assert_eq!(std::fs::read_dir(kept).unwrap().count(), 0);
+}
+
+/// The prompt promises this too.
+async fn other_tasks_can_be_read() {
+    let world = World::new().await;
+    let other = world.task("the other one", DONE).await;
+    let found = world.temp.path().join("found");
+    let look = format!("cat \"$WATCHFIRE_SESSION_DIR/tasks/{other}.yaml\" > '{}'; {DONE}", found.display());
+    let task = world.task("looks", &look).await;
+    let run = world.project.run(RunRequest::task(task)).await.unwrap();
+    let ending = within(run.wait()).await.unwrap().endings[&task].clone();
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending:?}");
+    let found = std::fs::read_to_string(found).unwrap();
+    assert!(found.contains("the other one"), "{found}");
 }
 
 async fn memory_reaches_later_agents() {

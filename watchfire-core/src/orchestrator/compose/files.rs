@@ -1,18 +1,22 @@
 //! The session's copies of the project's files, and their import.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::memory;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::files::{make_private, read_untrusted};
-use crate::model::{Attempt, Mode, PromptSection, Task, TaskNumber, Timestamp};
+use crate::model::{Attempt, Mode, PromptSection, Task, TaskNumber, TaskStatus, Timestamp};
 use crate::session::SessionDirectory;
-use crate::store::{DocumentName, Fence, Revision, TaskStore, render_task};
+use crate::store::{DocumentName, Fence, Revision, TaskQuery, TaskStore, render_task};
 use crate::{Error, ErrorKind, Result};
 
 /// Size limit of an agent's `memory.md`.
 const LIMIT: u64 = 1 << 20;
+/// Number of other tasks whose files a session gets at most. Each is written at its start, which must stay quick in a project
+/// of thousands.
+const OTHERS: usize = 100;
 /// Upper bound for the size of a transcript that is kept.
 const TRANSCRIPT: u64 = 256 << 20;
 
@@ -22,7 +26,7 @@ pub(crate) struct Documents {
     pub(crate) instructions: String,
     /// The project's own texts of sections of the prompt.
     pub(crate) wording: BTreeMap<PromptSection, String>,
-    /// The other tasks, for sessions that read them.
+    /// The tasks of the project, by status, each in work order.
     pub(crate) tasks: Vec<Task>,
 }
 
@@ -39,13 +43,32 @@ impl Documents {
                 wording.insert(*section, own.value);
             }
         }
+        let mut tasks = Vec::new();
+        for status in [TaskStatus::Ready, TaskStatus::Draft, TaskStatus::Done] {
+            let list = store.list(&TaskQuery::new().with_status(status)).await?.tasks;
+            tasks.extend(list.into_iter().map(|task| task.value));
+        }
         Ok(Self {
             wording,
             memory: text(DocumentName::Memory).await?,
             instructions: text(DocumentName::Instructions).await?,
-            tasks: Vec::new(),
+            tasks,
         })
     }
+}
+
+/// Returns the other tasks whose files a session on `own` gets: those that it depends on, then the open ones in work order,
+/// then the latest of those that are done.
+pub(crate) fn others(mut tasks: Vec<Task>, own: Option<&Task>) -> Vec<Task> {
+    tasks.retain(|task| own.is_none_or(|own| own.task_number != task.task_number));
+    let needed = |task: &Task| own.is_some_and(|own| own.depends_on.contains(&task.task_number));
+    tasks.sort_by_key(|task| match task.status {
+        _ if needed(task) => (0, Reverse(0)),
+        TaskStatus::Done => (2, Reverse(task.task_number.value())),
+        _ => (1, Reverse(0)),
+    });
+    tasks.truncate(OTHERS);
+    tasks
 }
 
 /// Returns the path of the session's own copy of a task file.

@@ -33,7 +33,7 @@ pub(crate) struct SessionRequest {
     pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) task: Option<Task>,
-    /// The other tasks, for a session that reads them.
+    /// The other tasks of a step. Empty for other sessions, which get those of the project.
     pub(crate) others: Vec<Task>,
     pub(crate) attempt: Attempt,
     pub(crate) previous: Option<PreviousAttempt>,
@@ -143,7 +143,9 @@ impl Preparation {
         let inner = &shared.inner;
         let SessionRequest { mode, phase, task, others, attempt, previous, opened, options, resume, .. } =
             request;
-        let documents = Documents { tasks: others, ..documents };
+        // A step names the tasks that it was given, because it compares what the agent makes of them.
+        let tasks = if others.is_empty() { files::others(documents.tasks, task.as_ref()) } else { others };
+        let documents = Documents { tasks, ..documents };
         let agent = agent_settings(&shared, backend.name(), phase, &project, &settings)?;
         let variables = inner.variables(&options);
         // Before any folder is made, so that a missing program leaves nothing behind.
