@@ -5,23 +5,39 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model;
 
-/// A value of this kind that is not the default.
+/// The example of a key. What is no JSON is text, as in YAML.
 fn sample(key: &Key) -> Value {
     match key.kind {
-        Text if key.path == "default_agent" || key.path.ends_with("agent") => json!("codex"),
-        Text => json!("x"),
-        // No flag has the same default everywhere.
-        Flag => json!(key.default == "false"),
-        Number if key.path == "version" => json!(1),
-        Number => json!(7),
-        Amount => json!(2.5),
-        Duration => json!("5m"),
-        Time => json!("2026-01-02T03:04:05Z"),
-        List => json!(["x"]),
-        Numbers => json!([7]),
-        Map => json!({ "a": "b" }),
         Section => json!({}),
-        OneOf(words) => json!(words.last()),
+        // An id, a version or a name of numbers alone is text all the same.
+        Text | Duration | Time | OneOf(_) if !key.example.starts_with('"') => json!(key.example),
+        _ => serde_json::from_str(key.example).unwrap_or_else(|error| panic!("{}: {error}", key.path)),
+    }
+}
+
+#[test]
+fn every_example_is_a_value_of_its_kind() {
+    for key in KEYS {
+        let (path, example) = (key.path, key.example);
+        assert_eq!(key.kind == Section, example.is_empty(), "{path}: {example}");
+        if key.kind == Section {
+            continue;
+        }
+        assert!(!key.readers.is_empty(), "{path}");
+        let is_shown = path == "version" || example != key.default.trim_matches('`');
+        assert!(is_shown, "{path}: the example is the default");
+        let value = sample(key);
+        let fits = match key.kind {
+            Flag => value.is_boolean(),
+            Number => value.is_u64(),
+            Amount => value.is_number(),
+            List => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
+            Numbers => value.as_array().is_some_and(|list| list.iter().all(Value::is_u64)),
+            Map => value.is_object(),
+            OneOf(words) => words.contains(&example),
+            _ => value.is_string(),
+        };
+        assert!(fits, "{path}: {example}");
     }
 }
 
@@ -164,33 +180,36 @@ fn near_misses_name_what_was_meant() {
     assert_eq!(said(Settings, json!({ "agents": { "codex": { "profile": "x" } } })), "");
 }
 
-/// With `WATCHFIRE_BLESS=1`, writes the page anew.
+/// The tables stand between these lines of the pages, whose other text is written by hand.
+const BEGIN: &str = "<!-- keys: written by `WATCHFIRE_BLESS=1 cargo test -p watchfire-core --lib keys` -->\n";
+const END: &str = "<!-- end of keys -->\n";
+
+/// With `WATCHFIRE_BLESS=1`, writes the tables anew.
 #[test]
-fn the_page_of_settings_is_the_table() {
-    let row = |key: &Key| format!("| `{}` | {} | {} | {} |\n", key.path, key.kind, key.default, key.meaning);
-    let table = |file| {
+fn the_pages_of_keys_are_the_table() {
+    let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+    let row = |key: &Key| {
+        let Key { path, kind, default, readers, meaning, .. } = key;
+        let example = code(key.example);
+        format!("| `{path}` | {kind} | {default} | {readers} | {example} | {meaning} |\n")
+    };
+    for (file, name) in [(Settings, "settings.md"), (Project, "project.md"), (Task, "task-file.md")] {
         let rows: String = KEYS.iter().filter(|key| key.file == file).map(row).collect();
-        format!("| key | value | default | meaning |\n|---|---|---|---|\n{rows}")
-    };
-    let page = format!(
-        "# Keys\n\n\
-         Every key of the files that people write. Other keys stay in the files and change nothing; `doctor` and runs\n\
-         warn of those that look like one of these. A dot leads into a section; `*` stands for any name.\n\n\
-         ## `settings.yaml`\n\nIn the Watchfire home (`~/.watchfire`). It is the person's, and the only file that \
-         names programs.\n\n{}\n\
-         ## `.watchfire/project.yaml`\n\n{}\n\
-         ## `.watchfire/tasks/NNNN.yaml`\n\n{}",
-        table(Settings),
-        table(Project),
-        table(Task),
-    );
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/settings.md");
-    if std::env::var_os("WATCHFIRE_BLESS").is_some() {
-        std::fs::write(path, &page).unwrap();
+        let table = format!(
+            "\n| key | value | default | read by | example | meaning |\n|---|---|---|---|---|---|\n{rows}\n"
+        );
+        let path = format!("{}/../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let Ok(now) = std::fs::read_to_string(&path) else {
+            println!("SKIPPED: docs/{name} is not part of a packaged crate");
+            continue;
+        };
+        let (before, rest) = now.split_once(BEGIN).expect(name);
+        let (_, after) = rest.split_once(END).expect(name);
+        let page = format!("{before}{BEGIN}{table}{END}{after}");
+        if std::env::var_os("WATCHFIRE_BLESS").is_some() {
+            std::fs::write(&path, &page).unwrap();
+            continue;
+        }
+        assert!(now == page, "docs/{name} is not what the table says: run this test with WATCHFIRE_BLESS=1");
     }
-    let Ok(now) = std::fs::read_to_string(path) else {
-        println!("SKIPPED: docs/settings.md is not part of a packaged crate");
-        return;
-    };
-    assert!(now == page, "docs/settings.md is not what the table says: run this test with WATCHFIRE_BLESS=1");
 }
