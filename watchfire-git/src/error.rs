@@ -32,12 +32,24 @@ impl<T> During<T> for Result<T, git2::Error> {
                 _ => ErrorKind::Io,
             };
             match errno_of(&error) {
-                Some(errno) => Error::new(kind, action).with_source(Exhausted { errno, said: error }),
-                None => Error::new(kind, action).with_source(error),
+                Some(errno) => Error::new(kind, action).with_source(Exhausted { errno, said: Said(error) }),
+                None => Error::new(kind, action).with_source(Said(error)),
             }
         })
     }
 }
+
+/// An error of libgit2 that shows its message alone: classes and codes are for programs.
+#[derive(Debug)]
+struct Said(git2::Error);
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.message())
+    }
+}
+
+impl std::error::Error for Said {}
 
 /// Returns the system error behind an error of libgit2 if this machine has run out of descriptors or memory.
 fn errno_of(error: &git2::Error) -> Option<std::io::Error> {
@@ -56,7 +68,7 @@ fn errno_of(error: &git2::Error) -> Option<std::io::Error> {
 #[derive(Debug)]
 struct Exhausted {
     errno: std::io::Error,
-    said: git2::Error,
+    said: Said,
 }
 
 impl std::fmt::Display for Exhausted {
@@ -101,5 +113,6 @@ mod tests {
         assert_eq!(errno, Some(rustix::io::Errno::MFILE.raw_os_error()));
         assert_eq!(said("write: Disk quota exceeded").kind(), ErrorKind::OutOfSpace);
         assert!(said("no such file").source().is_some_and(|it| it.source().is_none()));
+        assert!(!said("no such file").report().contains("class="));
     }
 }

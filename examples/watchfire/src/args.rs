@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, history, init, login,
-    logs, observe, program, prompts, run, sandbox, settings, task, tui,
+    logs, observe, program, prompts, run, sandbox, schema, settings, task, tui,
 };
 use crate::demo;
 
@@ -108,8 +108,10 @@ pub(crate) enum Command {
     #[command(visible_alias = "branch")]
     Branches(branches::BranchesArgs),
     /// Save settings and tasks in the repository, under refs/watchfire/backup; it is also done once a day
+    #[command(after_help = "Examples:\n  watchfire backup")]
     Backup,
     /// Bring back settings and tasks that are missing, for example after git clean -fdx
+    #[command(after_help = "Examples:\n  watchfire restore")]
     Restore,
     /// See, ask and try what agents may do
     #[command(subcommand)]
@@ -119,6 +121,8 @@ pub(crate) enum Command {
     Definition(definition::DefinitionArgs),
     /// Show and change the settings of the project, or your own
     Settings(settings::SettingsArgs),
+    /// Print the JSON Schema of a file, with which editors complete it
+    Schema(schema::SchemaArgs),
     /// Report what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
     /// Print the script with which a shell completes commands, tasks and agents
@@ -126,7 +130,7 @@ pub(crate) enum Command {
     /// Write manual pages
     Manual(program::ManualArgs),
     /// Print the version
-    #[command(visible_alias = "v")]
+    #[command(visible_alias = "v", after_help = "Examples:\n  watchfire version --json")]
     Version,
 }
 
@@ -152,5 +156,23 @@ mod tests {
     fn the_definition_is_sound() {
         use clap::CommandFactory as _;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        fn look(command: &clap::Command, path: &str, without: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            if !help.contains("Examples:") && !command.is_hide_set() {
+                without.push(path.clone());
+            }
+            for under in command.get_subcommands() {
+                look(under, &path, without);
+            }
+        }
+        use clap::CommandFactory as _;
+        let mut without = Vec::new();
+        look(&Cli::command(), "", &mut without);
+        assert_eq!(without, [] as [&str; 0]);
     }
 }

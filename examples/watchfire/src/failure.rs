@@ -93,7 +93,8 @@ impl Failure {
             format!("{}\n", self.json())
         } else {
             // stderr decides, because stdout may be redirected without it.
-            self.text(Style::new(std::io::stderr().is_terminal()))
+            let text = self.text(Style::new(std::io::stderr().is_terminal()));
+            crate::ascii::shown(&text).into_owned()
         };
         // If stderr cannot be written, there is no place left to report that.
         let _ = std::io::stderr().write_all(text.as_bytes());

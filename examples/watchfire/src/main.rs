@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod ascii;
 mod commands;
 mod complete;
 mod compose;
@@ -13,6 +14,7 @@ mod demo;
 mod editor;
 mod failure;
 mod git;
+mod help;
 mod interrupts;
 mod out;
 mod progress;
@@ -95,8 +97,13 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|arg| arg == "--json");
     if error.use_stderr() && wants_json {
         let text = error.render().to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        // Its first paragraph: what is missing may stand on lines of its own.
+        let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        let message = lines.join(" ");
+        let message = message.trim_start_matches("error: ");
         Failure::usage(message, "watchfire --help, and --help after each command").print(true);
+    } else if error.kind() == clap::error::ErrorKind::DisplayHelp {
+        help::print(&error.render().to_string());
     } else {
         // If the output cannot be written, there is no place left to report that.
         let _ = error.print();

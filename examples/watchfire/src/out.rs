@@ -1,10 +1,12 @@
 //! Prints the reports of commands, as text for people or as JSON.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::ascii;
 use crate::style::Style;
 
 /// The reason for which something could not be printed.
@@ -36,6 +38,8 @@ impl Out {
 
     /// Prints `text` as it is.
     pub(crate) fn raw(self, text: &str) {
+        // JSON is for programs, whose locale is not that of a terminal.
+        let text = if self.json { Cow::Borrowed(text) } else { ascii::shown(text) };
         let mut stdout = std::io::stdout().lock();
         // `println!` would panic when the reader of a pipe is gone.
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

@@ -20,6 +20,11 @@ pub(crate) fn info(task: Task, state: &State, is_open: bool) -> TaskInfo {
     info
 }
 
+/// Returns true if an agent, or the merge of its work, is under way.
+pub(crate) fn is_at_work(info: &TaskInfo) -> bool {
+    info.life.as_ref().is_some_and(|life| !life.waits_for_person())
+}
+
 /// Returns the mark of a task in lists: `[ ]`, `[R]`, `[●]`, `[!]`, `[✓]` or `[✗]`.
 pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
     match &info.life {

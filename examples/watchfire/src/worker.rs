@@ -225,6 +225,12 @@ impl Worker {
         Ok((self.place.infos(list.tasks.into_iter().map(|task| task.value))?, list.malformed))
     }
 
+    /// Returns the tasks in the trash.
+    pub(crate) async fn deleted_tasks(&self) -> Result<Vec<TaskInfo>> {
+        let list = self.place.store.list(&TaskQuery::new().deleted_only()).await?;
+        Ok(self.place.infos(list.tasks.into_iter().map(|task| task.value))?)
+    }
+
     /// Returns the title of a task now, if its file can be read.
     pub(crate) async fn title(&self, task: TaskNumber) -> Option<String> {
         self.place.store.get(task).await.ok().map(|task| task.value.title)

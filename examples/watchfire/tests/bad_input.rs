@@ -38,6 +38,15 @@ fn usage_errors() {
     world.run(&root, ["chat"]).code(2);
     world.run(&root, ["task", "edit", "1"]).code(2);
     world.run(&root, ["task", "show", "9"]).code(1);
+    let error = world.run(&root, ["undo", "--json"]).code(2).json_error();
+    assert_eq!(error["message"], "the following required arguments were not provided: <N>");
+    fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\nagents: {mine: {path: sh}}\n")
+        .unwrap();
+    world.task(&root, "Whose", "done");
+    let error = world.run(&root, ["run", "all", "--agent", "nobody", "--json"]).code(1).json_error();
+    assert!(error["details"]["known"].as_str().unwrap().contains("mine"), "{error}");
+    world.run(&root, ["task", "delete", "1"]).good();
+    assert_eq!(world.run(&root, ["diff", "9", "--json"]).code(1).json_error()["message"], "no such task");
     world.run(&root, ["task", "add", "--title", "  "]).code(1);
     fs::write(root.join("long.txt"), "x".repeat(300_000)).unwrap();
     let said = world.run(&root, ["task", "add", "--title", "Long", "--prompt-file", "long.txt"]).good();

@@ -116,11 +116,13 @@ fn a_task_changes_under_its_agent() {
         world.task(&root, "Endless", ENDLESS);
         let run = world.start(&root, ["run", "all", "--no-sandbox"]);
         let agent = agent(&root);
-        world.run(&root, ["task", how, "1"]).good();
+        let told = world.run(&root, ["task", how, "1"]).good().stdout;
+        assert!(told.contains("its agent is stopped"), "{told}");
         let said = run.end();
         assert!(!is_alive(agent), "{how}");
         assert_eq!(said.code, Some(code), "{how}: {}", said.stdout);
         if how == "delete" {
+            assert!(said.stdout.contains("#0001 Endless: stopped"), "{}", said.stdout);
             assert!(world.states(&root).is_empty());
         } else {
             assert_eq!(world.states(&root), [(1, state.to_owned())], "{how}");

@@ -96,7 +96,8 @@ fn init_offers_the_branch_of_the_settings() {
     let settings = "version: 1\ndefaults:\n  default_branch: trunk\n";
     std::fs::write(world.path("watchfire-home/settings.yaml"), settings).unwrap();
     let mut run = OnTerminal::start(&world, &root, &["init", "--name", "p", "--definition", "d"], &[]);
-    for _ in 0..3 {
+    // Agent, verify command, and three times yes.
+    for _ in 0..5 {
         run.keys.write_all(b"\n").unwrap();
     }
     run.wait_for("that is checked out) [trunk]:");
@@ -213,4 +214,19 @@ fn a_task_is_asked_for() {
     assert_eq!(task["title"], "A better one");
     let (painted, _) = OnTerminal::start(&world, &root, &["task", "edit", "1"], &[("EDITOR", "true")]).end();
     assert!(painted.contains("unchanged"), "{painted}");
+}
+
+#[test]
+fn a_locale_without_utf_8_gets_ascii() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Work", "work 0.2 working\nwrite x x\ncommit x\ndone\nexit 0");
+    for args in [&["run", "all", "--no-sandbox"][..], &["task", "list"], &["doctor"], &["sandbox", "probe"]] {
+        let (painted, _) = OnTerminal::start(&world, &root, args, &[("LC_ALL", "C")]).end();
+        assert!(painted.is_ascii(), "{args:?}: {painted}");
+    }
+    // What programs read has every character.
+    world.run(&root, ["task", "add", "--title", "Grüße"]).good();
+    let listed = world.start_with(&root, ["task", "list", "--json"], &[("LC_ALL", "C")]).end().stdout;
+    assert!(listed.contains("Grüße"), "{listed}");
 }

@@ -190,8 +190,8 @@ fn script(context: &SessionContext) -> Result<String> {
     })
 }
 
-/// Returns a script for a small piece of real work: it writes a file named after the task, commits, and marks the
-/// task done.
+/// Returns a script for a small piece of real work: it appends to a file named after the task, so that a further attempt
+/// has something to commit, commits, and marks the task done.
 pub(super) fn default_job(task: &str, title: &str) -> String {
     // A title of several lines would end the action in the middle.
     let words = title.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
@@ -203,7 +203,7 @@ pub(super) fn default_job(task: &str, title: &str) -> String {
     let heading = quoted(format!("Task #{task}: {title}"));
     let text = quoted(format!("# Task {task}\n\n{title}\n"));
     format!(
-        "paint {heading}\nwork 0.4 \"writing task-{task}.md\"\nwrite task-{task}.md {text}\ncommit {heading}\ndone\n"
+        "paint {heading}\nwork 0.4 \"writing task-{task}.md\"\nappend task-{task}.md {text}\ncommit {heading}\ndone\n"
     )
 }
 

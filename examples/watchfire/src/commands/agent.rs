@@ -17,23 +17,33 @@ use crate::style::Style;
 use crate::text;
 
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  watchfire agent start 3\n  watchfire agent start all\n  watchfire agent status\n  watchfire agent stop"
+)]
 pub(crate) enum AgentCommand {
     /// Start a task, all ready tasks, or a chat; returns at once
     Start(StartArgs),
     /// Run tasks, refine drafts and generate further tasks; returns at once
+    #[command(after_help = "Examples:\n  watchfire agent wildfire")]
     Wildfire(OfAgent),
     /// Let an agent propose the definition of the project, or tasks; the same as `watchfire generate`
     #[command(visible_alias = "gen")]
     Generate(GenerateArgs),
     /// Stop everything that runs in this project; work is kept, and no task starts by itself until you start something
+    #[command(after_help = "Examples:\n  watchfire agent stop")]
     Stop,
     /// Show what runs in this project
+    #[command(after_help = "Examples:\n  watchfire agent status")]
     Status,
     /// Go on with what waits for a limit or a login, and after a stop with ready tasks
+    #[command(after_help = "Examples:\n  watchfire agent resume")]
     Resume,
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire agent start 3\n  watchfire agent start all\n  watchfire agent start               a chat"
+)]
 pub(crate) struct StartArgs {
     /// A task's number, `all`, or nothing for a chat
     #[arg(value_name = "N|all")]

@@ -20,20 +20,26 @@ use crate::{terminal, text};
 const END: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  watchfire daemon start\n  watchfire daemon status\n  watchfire daemon stop --agents"
+)]
 pub(crate) enum DaemonCommand {
     /// Start the daemon, unless it runs
     Start(StartArgs),
     /// Show whether the daemon runs, and what it does
+    #[command(after_help = "Examples:\n  watchfire daemon status")]
     Status,
     /// End the daemon; agents go on by themselves, for the next one
     Stop(StopArgs),
     /// End the daemon and start it anew, with its options; agents go on meanwhile
+    #[command(after_help = "Examples:\n  watchfire daemon restart")]
     Restart,
     /// Start the daemon with your session from now on
     Install(InstallArgs),
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  watchfire daemon start\n  watchfire daemon start --foreground")]
 pub(crate) struct StartArgs {
     /// Stay in this terminal, and log to it
     #[arg(long)]
@@ -43,6 +49,9 @@ pub(crate) struct StartArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire daemon stop               agents go on by themselves\n  watchfire daemon stop --agents"
+)]
 pub(crate) struct StopArgs {
     /// Stop all agents first; their work is kept
     #[arg(long)]

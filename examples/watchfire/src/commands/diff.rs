@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::json;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::TaskInfo;
+use watchfire_core::{Error, ErrorKind};
 use watchfire_git::diff::{Diff, DiffRequest, Part};
 use watchfire_git::{GitOptions, GitWorkspace};
 
@@ -52,7 +53,15 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
         .with_context(args.context)
         // With `--stat` no line is shown, so none is asked for.
         .with_limits(args.files, if args.stat { 0 } else { args.lines });
-    let diff = workspace.diff(&request).await?;
+    let diff = workspace.diff(&request).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound if info.is_none() => {
+            Error::new(ErrorKind::NotFound, "no such task").with("task", args.number)
+        }
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "no agent has worked on this task yet")
+            .with("task", args.number)
+            .with("hint", format_args!("watchfire run {} starts one", args.number.value())),
+        _ => error,
+    })?;
     context
         .out
         .report(json!({ "task": args.number.value(), "diff": diff }), |out| text(out, &diff, args.stat));

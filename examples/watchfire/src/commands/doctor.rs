@@ -4,9 +4,12 @@ mod agents;
 mod daemon;
 mod disk;
 mod files;
+mod preflight;
 mod sandboxes;
 mod settings;
 mod work;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -29,6 +32,8 @@ Examples:
 Exit codes: 0 tasks can run here, 3 something that is needed is missing or broken.")]
 pub(crate) struct DoctorArgs {}
 
+pub(super) use self::agents::locate;
+pub(super) use self::preflight::problems;
 pub(super) use self::sandboxes::{is_whole, look as sandboxes};
 
 /// One section of the report.
@@ -42,6 +47,17 @@ impl Section {
     /// Returns the section for a folder that is not in a project.
     fn empty(heading: &'static str) -> Self {
         Self { heading, lines: Vec::new(), json: Value::Null }
+    }
+
+    /// Marks the findings with these names as bad, each for its reason.
+    fn with(mut self, problems: Vec<(&'static str, String)>) -> Self {
+        for (name, why) in problems {
+            if let Some(line) = self.lines.iter_mut().find(|line| line.name == name) {
+                line.state = State::Bad;
+                line.more.push(why);
+            }
+        }
+        self
     }
 
     pub(super) fn is_well(&self) -> bool {
@@ -88,10 +104,18 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Ok(settings) => (settings, None),
         Err(error) => (Settings::default(), Some(error.report())),
     };
-    let (project, files, work) = match context.project().await {
-        Ok(open) => (open.project().await.ok(), files::look(&open.root).await, work::look(&open).await),
+    let (project, root, files, work) = match context.project().await {
+        Ok(open) => {
+            let (files, work) = (files::look(&open.root).await, work::look(&open).await);
+            (open.project().await.ok(), open.root, files, work)
+        }
         // Without a project the report is about the machine alone.
-        Err(_) => (None, Section::empty("files"), Section::empty("work")),
+        Err(_) => (None, PathBuf::new(), Section::empty("files"), Section::empty("work")),
+    };
+    let problems = match &project {
+        Some(project) => problems(&settings, &root, project).await,
+        // Nothing is asked of the settings where no task can be.
+        None => Vec::new(),
     };
     // Tried anew, not remembered: the person may have just changed the system.
     let sandboxes = compose::sandboxes()?;
@@ -110,7 +134,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         daemon::look(home.path(), &settings, &sandboxes).await,
         files,
         work,
-        settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes),
+        settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes).with(problems),
     ];
     let is_well = sections.iter().all(Section::is_well);
     let mut report: serde_json::Map<String, Value> =
@@ -120,7 +144,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
     context.out.report(Value::Object(report), |out| {
         sections.iter().map(|section| render(out, section)).collect::<Vec<_>>().join("\n")
     });
-    // A missing agent is a plain fact. Only bad findings keep tasks from running.
+    // An agent that is missing and not the project's is a plain fact. Only bad findings keep tasks from running.
     Ok(if is_well { Exit::Good } else { Exit::NeedsPerson })
 }
 

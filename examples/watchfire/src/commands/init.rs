@@ -1,10 +1,13 @@
 //! `watchfire init`: makes a folder a project, and asks the person for what the flags leave open.
 
+mod cautions;
+mod proposals;
+
 use std::io::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use watchfire_core::model::{BackendName, Project};
+use watchfire_core::model::{BackendName, Project, Settings};
 use watchfire_core::store::{NewProject, Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, Result as CoreResult};
@@ -65,7 +68,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "FILE")]
     copy: Vec<String>,
     /// Number of tasks that may run at once
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_parallel: Option<u32>,
     /// Leave the line in .gitignore for you to commit
     #[arg(long)]
@@ -73,6 +76,9 @@ pub(crate) struct InitArgs {
     /// Give a copy of a project an id of its own
     #[arg(long)]
     new_id: bool,
+    /// Make even the home folder, or `/`, a project
+    #[arg(long)]
+    force: bool,
 }
 
 /// Offers to make the folder a project, and returns whether it is one now.
@@ -90,13 +96,19 @@ pub(crate) async fn offer(context: &Context) -> Result<bool> {
 pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let root = context.directory()?;
     let home = context.home().await?;
+    let settings = home.settings().await?;
+    // Before anything is made.
+    if !args.force {
+        cautions::refuse_everything(&root)?;
+    }
+    cautions::check_agent(args.agent.as_ref(), &settings)?;
     let exists = root.join(".watchfire/project.yaml").is_file();
     // The person is asked before anything is made, because Ctrl+C may be the answer.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
     let seen = if exists { Seen::default() } else { Seen::of(&root).await };
     let setup = seen.setup;
     let new = match asks {
-        true => questions(&args, &root, seen, &home.settings().await?.defaults.default_branch)?,
+        true => questions(&args, &root, seen, &settings)?,
         false => from_flags(&args, seen.share),
     };
 
@@ -134,8 +146,33 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     };
     // The person who gave a setup command needs no proposal.
     let proposed = setup.filter(|_| project.setup.is_empty());
-    report(context, &root, &project, &prepared, Found { existed: exists, saved, proposed });
+    let cautions = cautions::of(&root, &project, &settings).await;
+    let changed = if exists { changed(&args) } else { Vec::new() };
+    report(
+        context,
+        &root,
+        &project,
+        &prepared,
+        Found { existed: exists, saved, proposed, changed, cautions },
+    );
     Ok(Exit::Good)
+}
+
+/// Returns the names of the settings that the flags name.
+fn changed(args: &InitArgs) -> Vec<&'static str> {
+    let named = [
+        ("name", args.name.is_some()),
+        ("definition", args.definition.is_some()),
+        ("default_branch", args.default_branch.is_some()),
+        ("default_agent", args.agent.is_some()),
+        ("setup", !args.setup.is_empty()),
+        ("verify", !args.verify.is_empty()),
+        ("max_parallel", args.max_parallel.is_some()),
+        ("auto_merge", args.no_auto_merge),
+        ("auto_delete_branch", args.no_auto_delete_branch),
+        ("auto_start_tasks", args.no_auto_start),
+    ];
+    named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name).collect()
 }
 
 /// Returns the changes that the flags ask for in an existing project.
@@ -228,7 +265,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
 }
 
 /// Asks for everything that the flags leave open.
-fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, branch: &str) -> Result<NewProject> {
+fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, settings: &Settings) -> Result<NewProject> {
     // Nothing is shared without an answer.
     let mut new = from_flags(args, Vec::new());
     // Made safe, because the question shows it.
@@ -239,6 +276,16 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, branch: &str) 
     if args.definition.is_none() {
         new.definition = ask::line("Project definition (optional)", "")?;
     }
+    if args.agent.is_none() {
+        new.default_agent = ask_agent(settings)?;
+    }
+    if args.verify.is_empty() {
+        let usual = proposals::verify(root);
+        let none = if usual.is_empty() { "" } else { ", or - for none" };
+        let command = ask::line(&format!("Command that merged work must pass (optional{none})"), usual)?;
+        new.verify =
+            Some(command).filter(|command| !["", "-"].contains(&command.as_str())).into_iter().collect();
+    }
     let ask = |question, given: Option<bool>| {
         given.map_or_else(|| ask::yes(question, true).map(Some), |given| Ok(Some(given)))
     };
@@ -246,7 +293,10 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, branch: &str) 
     new.auto_delete_branch = ask("Auto-delete worktrees after merge?", new.auto_delete_branch)?;
     new.auto_start_tasks = ask("Auto-start agent when task set to ready?", new.auto_start_tasks)?;
     if args.default_branch.is_none() {
-        new.default_branch = ask::line("Default branch (empty: the one that is checked out)", branch)?;
+        new.default_branch = ask::line(
+            "Default branch (empty: the one that is checked out)",
+            &settings.defaults.default_branch,
+        )?;
     }
     if let Some(command) = seen.setup.filter(|_| args.setup.is_empty())
         && ask::yes(&format!("Run `{command}` in each task's folder before its agent?"), true)?
@@ -274,8 +324,35 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, branch: &str) 
     Ok(new)
 }
 
+/// Asks for the agent, and shows those that are installed. `None` leaves the choice to the settings.
+fn ask_agent(settings: &Settings) -> Result<Option<BackendName>> {
+    let own = settings.defaults.default_agent.trim();
+    let found = proposals::agents(settings);
+    let usual = match own {
+        "" => found.first().map(|(name, _)| name.clone()).unwrap_or_default(),
+        own => own.to_owned(),
+    };
+    let listed: Vec<_> =
+        found.iter().map(|(name, version)| format!("{name} {version}").trim().to_owned()).collect();
+    let here = if listed.is_empty() { "none is installed".to_owned() } else { listed.join(", ") };
+    loop {
+        let answer = ask::line(&format!("Agent (here: {})", text::line(&here)), &usual)?;
+        if answer.is_empty() || answer == own {
+            return Ok(None);
+        }
+        let name = answer.parse::<BackendName>();
+        match name.and_then(|name| cautions::check_agent(Some(&name), settings).map(|()| name)) {
+            Ok(name) => return Ok(Some(name)),
+            Err(error) => eprintln!("{}", error.report()),
+        }
+    }
+}
+
 /// Findings that the person should know.
 struct Found {
+    /// Names of the settings that were changed in a project that existed.
+    changed: Vec<&'static str>,
+    cautions: Vec<String>,
     existed: bool,
     saved: bool,
     /// A setup command that the project may need.
@@ -283,7 +360,7 @@ struct Found {
 }
 
 fn report(context: &Context, root: &std::path::Path, project: &Project, git: &Initialized, found: Found) {
-    let Found { existed, saved, proposed } = found;
+    let Found { existed, saved, proposed, changed, cautions } = found;
     let value = json!({
         "project": { "id": project.project_id, "name": project.name, "path": root.display().to_string() },
         "existed": existed,
@@ -296,6 +373,8 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
         "setup": project.setup,
         "setup_proposed": proposed,
         "backed_up": saved,
+        "changed": changed,
+        "cautions": cautions,
     });
     context.out.report(value, |out| {
         let mut lines = Vec::new();
@@ -305,6 +384,10 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
         }
         if existed {
             did("found .watchfire/ and registered the project".to_owned());
+            match changed.is_empty() {
+                true => did("left its settings as they are".to_owned()),
+                false => did(format!("changed {}", changed.join(", "))),
+            }
         } else {
             did("made .watchfire/ and registered the project".to_owned());
         }
@@ -330,6 +413,9 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
                 "a task's folder begins without its dependencies: watchfire init --setup '{command}'"
             );
             lines.push(format!("  {} {what}", out.style.dim("·")));
+        }
+        for caution in &cautions {
+            lines.push(format!("  {} {}", out.style.yellow("!"), text::line(caution)));
         }
         if saved {
             lines.push(format!("  {} {WARNING}", out.style.dim("·")));

@@ -23,6 +23,7 @@ pub(crate) mod program;
 pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
+pub(crate) mod schema;
 pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod tui;
@@ -73,6 +74,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Daemon(command) => daemon::run(context, command).await,
         Command::Definition(args) => definition::run(context, args).await,
         Command::Settings(args) => settings::run(context, args).await,
+        Command::Schema(args) => schema::run(context, &args),
         Command::Backup => backup::save(context).await,
         Command::Restore => backup::restore(context).await,
         Command::Diff(args) => diff::run(context, args).await,

@@ -15,6 +15,9 @@ use crate::failure::{Exit, Failure, Result};
 use crate::terminal;
 
 #[derive(Args, Debug, Default)]
+#[command(
+    after_help = "Examples:\n  watchfire tui\n  watchfire tui --no-chat             do not start a chat"
+)]
 pub(crate) struct TuiArgs {
     /// Do not start a chat where nothing runs
     #[arg(long)]

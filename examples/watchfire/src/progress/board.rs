@@ -205,8 +205,7 @@ impl Board {
             return None;
         }
         let points = text::count(session.open.len(), "point");
-        let open = session.open.join("; ");
-        let what = format!("{points} of the policy not fully enforced here: {open}");
+        let what = format!("{points} of the policy not fully enforced here: watchfire sandbox report");
         Some(Said::new(Kind::Step, &format!("sandbox {}: {what}", session.sandbox)))
     }
 

@@ -91,7 +91,11 @@ impl Parts {
         only.agents.extend(
             settings.agents.get_key_value(name.as_str()).map(|(name, agent)| (name.clone(), agent.clone())),
         );
-        self.backends.clone().with_configured(&only)?.get(name.as_str())
+        self.backends.clone().with_configured(&only)?.get(name.as_str()).map_err(|error| {
+            // What was meant may be another program of the settings, if their entries are sound.
+            let all = self.backends.clone().with_configured(settings);
+            all.ok().and_then(|all| all.get(name.as_str()).err()).unwrap_or(error)
+        })
     }
 
     /// Returns the variables from which sessions get theirs: the caller's, but that their home is ours; else ours.

@@ -36,7 +36,7 @@ pub(crate) struct BranchesArgs {
 #[derive(Debug, Subcommand)]
 enum BranchesCommand {
     /// List the branches; also without a command
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Examples:\n  watchfire branches list --json")]
     List,
     /// Merge the work of finished tasks, verified like any other
     Merge(MergeArgs),
@@ -44,12 +44,16 @@ enum BranchesCommand {
     #[command(visible_alias = "rm")]
     Delete(DeleteArgs),
     /// Clean up what no work depends on: folders of killed runs, branches whose work is merged
+    #[command(after_help = "Examples:\n  watchfire branches prune")]
     Prune,
     /// Make a branch of rescued work; the rescue reference stays
     Restore(RestoreArgs),
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire branches merge 3 4\n  watchfire branches merge 3 --into develop"
+)]
 struct MergeArgs {
     /// The tasks' numbers
     #[arg(value_name = "N", required = true)]
@@ -69,6 +73,9 @@ struct MergeArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire branches delete --merged\n  watchfire branches delete 5 --discard"
+)]
 struct DeleteArgs {
     /// The tasks' numbers
     #[arg(value_name = "N", required_unless_present = "merged")]
@@ -83,6 +90,7 @@ struct DeleteArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  watchfire branches restore refs/watchfire/rescue/0005/1 again")]
 struct RestoreArgs {
     /// The reference, as `watchfire branches` lists it
     #[arg(value_name = "REF")]

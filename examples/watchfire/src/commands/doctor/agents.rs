@@ -1,7 +1,8 @@
 //! Finds the agents on this machine, without starting them.
 
 use serde_json::json;
-use watchfire_core::backend::{Backend, LeftBehind, ProgramSearch, SessionContext};
+use watchfire_core::Result;
+use watchfire_core::backend::{Backend, LeftBehind, LocatedProgram, ProgramSearch, SessionContext};
 use watchfire_core::model::{Mode, SessionId, Settings};
 
 use super::{Line, Section, State};
@@ -24,12 +25,27 @@ pub(super) fn look(settings: &Settings) -> Section {
     Section { heading: "agents", lines, json: found.into() }
 }
 
+/// Finds the program of an agent, as a session would.
+pub(crate) fn locate(settings: &Settings, name: &str) -> Result<LocatedProgram> {
+    let backend = compose::backends(settings)?.get(name)?;
+    let found = backend.locate(&search(settings, backend.name()));
+    let hint = backend.install_hint().unwrap_or_default();
+    found.map_err(|error| match error.detail("hint") {
+        Some(_) => error,
+        None => error.with("hint", hint),
+    })
+}
+
+fn search(settings: &Settings, name: &str) -> ProgramSearch {
+    let home = std::env::var_os("HOME").map(Into::into);
+    ProgramSearch::new(std::env::var_os("PATH"), home)
+        .with_settings(settings.agents.get(name).cloned().unwrap_or_default())
+}
+
 fn one(backend: &dyn Backend, settings: &Settings) -> (Line, serde_json::Value) {
     let name = backend.name();
     // The same search as for a session, so that the report is true.
-    let home = std::env::var_os("HOME").map(Into::into);
-    let search = ProgramSearch::new(std::env::var_os("PATH"), home)
-        .with_settings(settings.agents.get(name).cloned().unwrap_or_default());
+    let search = search(settings, name);
     match backend.locate(&search) {
         Ok(located) => {
             let version = located.version.clone().unwrap_or_else(|| "unknown version".to_owned());

@@ -12,7 +12,7 @@ use crate::out::Out;
 use crate::text;
 
 #[derive(Args, Debug)]
-#[command(after_help = super::watch::TARGETS)]
+#[command(after_help = super::watch::targets("watchfire follow all\n  watchfire follow 3 --json"))]
 pub(crate) struct FollowArgs {
     /// The sessions. Those that begin later and fit are joined
     #[arg(value_name = "TARGET", default_value = "all")]

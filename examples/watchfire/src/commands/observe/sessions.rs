@@ -12,7 +12,7 @@ use crate::out::Out;
 use crate::text;
 
 #[derive(Args, Debug)]
-#[command(after_help = super::watch::TARGETS)]
+#[command(after_help = super::watch::targets("watchfire sessions\n  watchfire sessions label:ui --json"))]
 pub(crate) struct SessionsArgs {
     /// Only these
     #[arg(value_name = "TARGET")]

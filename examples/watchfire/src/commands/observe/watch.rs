@@ -12,6 +12,11 @@ use crate::failure::{Exit, Result};
 pub(super) const TARGETS: &str = "\
 Targets: a task (3, project:3), an alias (brave-otter), an id, all, backend:NAME, mode:NAME, project:NAME, label:NAME.";
 
+/// Returns [`TARGETS`] and examples, as the end of a help text.
+pub(super) fn targets(examples: &str) -> String {
+    format!("{TARGETS}\n\nExamples:\n  {examples}")
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Conditions: status:idle, output:TEXT, transcript:TEXT, event:turn_completed, delivery:submitted, issue:any; several

@@ -10,6 +10,7 @@ use crate::failure::{Exit, Result};
 #[command(after_help = "\
 Commands, options, task numbers with their titles, and agents are completed; in nushell commands and options.
 
+Examples:
   bash     watchfire completions bash > ~/.local/share/bash-completion/completions/watchfire
   zsh      watchfire completions zsh > ~/.zfunc/_watchfire       (with fpath+=~/.zfunc before compinit)
   fish     watchfire completions fish > ~/.config/fish/completions/watchfire.fish

@@ -59,6 +59,10 @@ Ready tasks are run; then drafts are refined one by one, and run; then further t
 nothing left to do. How often, and whether you look at new tasks first, is in .watchfire/project.yaml:
   wildfire: { rounds: 3, review: true, agent: codex, execute: { model: opus } }
 
+Examples:
+  watchfire wildfire
+  watchfire wildfire --agent codex --no-merge
+
 Exit codes: 0 nothing left to do, 3 something needs a person, 130 interrupted.")]
 pub(crate) struct WildfireArgs {
     #[command(flatten)]
@@ -66,6 +70,7 @@ pub(crate) struct WildfireArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  watchfire task start 3\n  watchfire task start 3 --agent codex")]
 pub(crate) struct StartArgs {
     /// The task's number
     #[arg(value_name = "N")]
@@ -388,7 +393,15 @@ pub(crate) async fn follow(
     let run = Followed::start(worker, wanted.scope(), wanted.request(), view).await?;
     let (summary, spent) = run.until_its_end(interrupts).await?;
     // After the run: agents may have changed titles and states.
-    let (tasks, malformed) = worker.tasks().await?;
+    let (mut tasks, malformed) = worker.tasks().await?;
+    // A task that was deleted meanwhile has an ending, too, and a title to show it by.
+    tasks.extend(
+        worker
+            .deleted_tasks()
+            .await?
+            .into_iter()
+            .filter(|info| summary.endings.contains_key(&info.task.task_number)),
+    );
     // A run of named tasks does not answer for the others.
     let malformed = if wanted.scope().is_general() { malformed } else { Vec::new() };
     Ok(Ended { summary, tasks, spent, malformed })

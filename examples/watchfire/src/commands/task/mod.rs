@@ -31,9 +31,12 @@ pub(crate) enum TaskCommand {
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
     /// List the tasks in the trash; the same as `task list --deleted`
-    #[command(visible_alias = "ls-deleted")]
+    #[command(visible_alias = "ls-deleted", after_help = "Examples:\n  watchfire task list-deleted")]
     ListDeleted,
     /// Show a task
+    #[command(
+        after_help = "Examples:\n  watchfire task show 3\n  watchfire task show 3 --json | jq .task.state"
+    )]
     Show(One),
     /// Change a task
     Edit(edit::EditArgs),
@@ -42,15 +45,26 @@ pub(crate) enum TaskCommand {
     /// Mark tasks done by hand, with success
     Done(status::DoneArgs),
     /// Set tasks ready; a done task gets a new attempt
+    #[command(after_help = "Examples:\n  watchfire task ready 1 2 3")]
     Ready(Several),
     /// Set tasks back to draft
+    #[command(
+        after_help = "An agent that works on it is stopped; its work is kept.\n\nExamples:\n  watchfire task draft 3"
+    )]
     Draft(Several),
     /// Put these tasks first in the work order, as they are named
+    #[command(
+        after_help = "Examples:\n  watchfire task reorder 5 2          first 5, then 2, then the others as before"
+    )]
     Reorder(Several),
     /// Put tasks in the trash
     #[command(visible_alias = "rm")]
+    #[command(
+        after_help = "An agent that works on it is stopped; its work is kept.\n\nExamples:\n  watchfire task delete 3\n  watchfire task restore 3            bring it back"
+    )]
     Delete(Several),
     /// Take tasks out of the trash
+    #[command(after_help = "Examples:\n  watchfire task list --deleted\n  watchfire task restore 3")]
     Restore(Several),
     /// Remove tasks in the trash for good
     Purge(trash::PurgeArgs),

@@ -11,6 +11,9 @@ use crate::failure::{Exit, Failure, Result};
 use crate::worker::Worker;
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire answer 3 'Use port 7070.'\n  watchfire answer 3 --question 2 yes"
+)]
 pub(crate) struct AnswerArgs {
     /// The task's number, or the id of a question between agents, as watchfire listen --peers shows it
     #[arg(value_name = "N|ID")]
@@ -24,6 +27,7 @@ pub(crate) struct AnswerArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  watchfire resume 3")]
 pub(crate) struct ResumeArgs {
     /// The task's number
     #[arg(value_name = "N")]

@@ -1,9 +1,10 @@
 //! `watchfire task show`: shows a task with its state, its cost and its refusals.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
-use watchfire_core::model::{RepoPath, TaskNumber};
+use watchfire_core::model::{RepoPath, Task, TaskNumber};
 use watchfire_core::orchestrator::{SandboxRecord, Spent, TaskInfo};
 use watchfire_core::sandbox::Refusal;
 use watchfire_git::diff::DiffRequest;
@@ -27,6 +28,7 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     value["refused"] = json!(refused);
     let tool_files = tool_files(&project.root, args.number).await;
     value["tool_files"] = json!(tool_files);
+    value["merge_commit"] = json!(info.merged());
     context.out.report(json!({ "task": value }), |out| text(out, &info, spent, &refused, &tool_files));
     Ok(Exit::Good)
 }
@@ -38,6 +40,13 @@ async fn tool_files(root: &Path, number: TaskNumber) -> Vec<RepoPath> {
     let request = DiffRequest::new(number).with_uncommitted(false).with_limits(usize::MAX, 0);
     let files = workspace.diff(&request).await.map(|diff| diff.files).unwrap_or_default();
     files.into_iter().filter(|file| file.runs_by_itself).map(|file| file.path).collect()
+}
+
+/// Returns the time between the first start and the end.
+fn took(task: &Task) -> Option<String> {
+    let (from, to) = (task.started_at.as_ref()?, task.completed_at.as_ref()?);
+    let millis = u64::try_from(to.unix_millis() - from.unix_millis()).ok()?;
+    Some(text::elapsed(Duration::from_millis(millis)))
 }
 
 fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files: &[RepoPath]) -> String {
@@ -66,6 +75,13 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files
     for (name, time) in times {
         field(name, time.as_ref().map(ToString::to_string).unwrap_or_default());
     }
+    field("took", took(task).unwrap_or_default());
+    field("merged as", info.merged().unwrap_or_default().chars().take(10).collect());
+    let has_log = info.attempt().0 > 0;
+    field(
+        "its log",
+        if has_log { format!("watchfire logs {}", task.task_number.value()) } else { String::new() },
+    );
     let reason = info.detail().or_else(|| task.failure_reason.clone()).unwrap_or_default();
     let refused = refused.iter().map(|it| text::line(&it.to_string())).collect::<Vec<_>>().join("\n");
     let tool_files = tool_files.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::store::{TaskPatch, TaskStore as _, TaskStoreExt as _};
 
 use super::{Several, one_line};
@@ -11,6 +12,9 @@ use crate::failure::{Exit, Result};
 use crate::status as standing;
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire task done 3\n  watchfire task done 3 --failed 'no longer wanted'"
+)]
 pub(crate) struct DoneArgs {
     #[command(flatten)]
     tasks: Several,
@@ -51,6 +55,10 @@ pub(super) async fn change(
     what: &str,
 ) -> Result<Exit> {
     let project = context.project().await?;
+    let mut at_work = Vec::new();
+    for number in numbers {
+        at_work.extend(project.info(*number).await.ok().filter(standing::is_at_work).map(|_| *number));
+    }
     let (mut changed, mut failed) = (Vec::new(), None);
     for (_, result) in project.store.update_all(numbers, patch).await {
         match result {
@@ -65,7 +73,13 @@ pub(super) async fn change(
     if failed.is_none() || !context.out.json {
         let tasks: Vec<_> = changed.iter().map(standing::json).collect();
         context.out.report(json!({ "tasks": tasks }), |out| {
-            changed.iter().map(|info| format!("{what} {}\n", one_line(out, info))).collect()
+            // Only a ready task keeps its agent.
+            let ends = |info: &TaskInfo| {
+                at_work.contains(&info.task.task_number)
+                    && (info.task.status != TaskStatus::Ready || info.task.deleted_at.is_some())
+            };
+            let note = |info| if ends(info) { "  (its agent is stopped; its work is kept)" } else { "" };
+            changed.iter().map(|info| format!("{what} {}{}\n", one_line(out, info), note(info))).collect()
         });
     }
     failed.map_or(Ok(Exit::Good), |error| Err(error.into()))

@@ -11,6 +11,9 @@ use crate::failure::{Exit, Result};
 use crate::text;
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  watchfire task purge 3\n  watchfire task purge --all          empty the trash"
+)]
 pub(crate) struct PurgeArgs {
     /// The tasks' numbers
     #[arg(value_name = "N", required_unless_present = "all")]

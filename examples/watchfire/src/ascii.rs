@@ -1,0 +1,72 @@
+//! Writes ASCII alone where the locale has nothing else.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// Returns the text as this locale can show it.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    static ASCII: OnceLock<bool> = OnceLock::new();
+    match *ASCII.get_or_init(|| wants_ascii(|name| std::env::var(name).ok())) {
+        true => Cow::Owned(text.chars().map(nearest).collect()),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Returns true if the locale is named and is not one of UTF-8. Without a name most terminals show UTF-8.
+fn wants_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let named = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(named);
+    locale.is_some_and(|locale| {
+        let locale = locale.to_lowercase();
+        !locale.contains("utf-8") && !locale.contains("utf8")
+    })
+}
+
+/// Returns a character of ASCII for one that a terminal shows in one cell, so that columns stay.
+fn nearest(c: char) -> char {
+    match c {
+        _ if c.is_ascii() => c,
+        '✓' | '✔' => '+',
+        '✗' | '×' => 'x',
+        '●' | '•' | '\u{2800}'..='\u{28ff}' => '*',
+        '·' | '–' | '─' | '━' => '-',
+        '│' | '┃' => '|',
+        '╭' | '╮' | '╰' | '╯' | '┌' | '┐' | '└' | '┘' | '├' | '┤' | '┬' | '┴' | '┼' => {
+            '+'
+        }
+        '→' => '>',
+        '←' => '<',
+        '…' | '░' => '.',
+        '█' | '▓' | '▒' | '▐' | '▌' => '#',
+        '“' | '”' => '"',
+        '‘' | '’' => '\'',
+        _ => '?',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_name_of_the_locale_counts() {
+        for (all, ctype, lang, ascii) in [
+            ("", "", "", false),
+            ("C", "", "en_US.UTF-8", true),
+            ("", "POSIX", "", true),
+            ("", "", "de_DE.ISO-8859-1", true),
+            ("C.UTF-8", "", "C", false),
+            ("", "", "en_US.utf8", false),
+        ] {
+            let variable = |name: &str| {
+                Some(match name {
+                    "LC_ALL" => all.to_owned(),
+                    "LC_CTYPE" => ctype.to_owned(),
+                    _ => lang.to_owned(),
+                })
+            };
+            assert_eq!(wants_ascii(variable), ascii, "{all} {ctype} {lang}");
+        }
+        assert_eq!("[✓] a… → ä".chars().map(nearest).collect::<String>(), "[+] a. > ?");
+    }
+}

@@ -1,0 +1,43 @@
+//! Finds the settings with which no run could start.
+
+use std::path::Path;
+
+use watchfire_core::Error;
+use watchfire_core::model::{Project, Settings};
+use watchfire_core::schedule::resolve;
+use watchfire_core::workspace::Workspace as _;
+use watchfire_git::{GitOptions, GitWorkspace};
+
+use super::agents;
+
+/// Returns the names of these settings, each with the reason.
+pub(crate) async fn problems(
+    settings: &Settings,
+    root: &Path,
+    project: &Project,
+) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    // The same order of precedence as for a session.
+    let agent =
+        "claude-code".parse().and_then(|usual| resolve::backend(None, None, project, settings, usual));
+    if let Ok(agent) = agent
+        && let Err(error) = agents::locate(settings, agent.value.as_str())
+    {
+        found.push(("agent", short(&error)));
+    }
+    if let Ok(workspace) = GitWorkspace::open(root, GitOptions::default())
+        && let Err(error) = workspace.check_target(&project.default_branch).await
+    {
+        found.push(("default_branch", short(&error)));
+    }
+    if project.max_parallel == Some(0) {
+        found.push(("max_parallel", "with 0 no task could run: one at a time runs".to_owned()));
+    }
+    found
+}
+
+/// Returns the error on one line.
+fn short(error: &Error) -> String {
+    let hint = error.detail("hint").map(|hint| format!(": {hint}")).unwrap_or_default();
+    format!("{}{hint}", error.message())
+}

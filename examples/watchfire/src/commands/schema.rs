@@ -1,0 +1,112 @@
+//! `watchfire schema`: prints the JSON Schema of a file that people write, from the table of its keys.
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use watchfire_core::model::{KEYS, Key, KeyFile, KeyKind};
+
+use crate::context::Context;
+use crate::failure::{Exit, Result};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Editors with the YAML language server complete and check a file whose first line names its schema:
+  # yaml-language-server: $schema=project.schema.json
+
+Examples:
+  watchfire schema settings > ~/.watchfire/settings.schema.json
+  watchfire schema project > .watchfire/project.schema.json
+  watchfire schema task")]
+pub(crate) struct SchemaArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: File,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum File {
+    Settings,
+    Project,
+    Task,
+}
+
+pub(crate) fn run(context: &Context, args: &SchemaArgs) -> Result<Exit> {
+    let file = match args.file {
+        File::Settings => KeyFile::Settings,
+        File::Project => KeyFile::Project,
+        File::Task => KeyFile::Task,
+    };
+    let schema = schema(file);
+    let text = format!("{schema:#}\n");
+    context.out.report(json!({ "json_schema": schema }), |_| text);
+    Ok(Exit::Good)
+}
+
+/// Returns the schema of a file. Keys that are not in the table are allowed, as in the file itself.
+fn schema(file: KeyFile) -> Value {
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": file.to_string(),
+        "type": "object",
+    });
+    // The table names a section before the keys in it.
+    for key in KEYS.iter().filter(|key| key.file == file) {
+        let (above, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
+        let mut section = &mut schema;
+        for part in above.split('.').filter(|part| !part.is_empty()) {
+            section = child(section, part);
+        }
+        *child(section, name) = of(key);
+    }
+    schema
+}
+
+/// Returns the schema of a key in a section; `*` stands for any name.
+fn child<'a>(section: &'a mut Value, name: &str) -> &'a mut Value {
+    match name {
+        "*" => &mut section["additionalProperties"],
+        _ => &mut section["properties"][name],
+    }
+}
+
+fn of(key: &Key) -> Value {
+    let mut schema = match key.kind {
+        KeyKind::Flag => json!({ "type": ["boolean", "null"] }),
+        KeyKind::Number => json!({ "type": ["integer", "null"], "minimum": 0 }),
+        KeyKind::Amount => json!({ "type": ["number", "null"], "minimum": 0 }),
+        KeyKind::List => json!({ "type": ["array", "null"], "items": { "type": "string" } }),
+        KeyKind::Numbers => json!({ "type": ["array", "null"], "items": { "type": "integer" } }),
+        KeyKind::Map => json!({ "type": ["object", "null"], "additionalProperties": { "type": "string" } }),
+        KeyKind::Section => json!({ "type": ["object", "null"] }),
+        KeyKind::OneOf(words) => json!({ "enum": words }),
+        _ => json!({ "type": ["string", "null"] }),
+    };
+    schema["description"] = key.meaning.into();
+    if key.kind != KeyKind::Section {
+        // What is no JSON is text.
+        let example = serde_json::from_str(key.example).unwrap_or_else(|_| Value::from(key.example));
+        schema["examples"] = json!([example]);
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_in_its_schema() {
+        for key in KEYS {
+            let pointer: String = key
+                .path
+                .split('.')
+                .map(|part| match part {
+                    "*" => "/additionalProperties".to_owned(),
+                    _ => format!("/properties/{part}"),
+                })
+                .collect();
+            let schema = schema(key.file);
+            let found = schema.pointer(&pointer).unwrap_or_else(|| panic!("{}", key.path));
+            assert_eq!(found["description"], key.meaning);
+        }
+    }
+}

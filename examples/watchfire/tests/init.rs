@@ -1,0 +1,131 @@
+//! What `init` asks, says and refuses.
+
+mod support;
+
+use std::fs;
+use std::io::Write as _;
+
+use support::World;
+use support::on_terminal::OnTerminal;
+
+#[test]
+fn the_home_folder_is_no_project_by_accident() {
+    let world = World::new();
+    for (at, what) in
+        [(world.home.as_path(), "your home folder"), ("/".as_ref(), "the root of the file system")]
+    {
+        let error = world.run(at, ["init", "--yes", "--json"]).code(1).json_error();
+        assert!(error["message"].as_str().unwrap().contains(what), "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("--force"), "{error}");
+    }
+    assert!(!world.home.join(".git").exists() && !world.home.join(".watchfire").exists());
+    world.run(&world.home, ["init", "--yes", "--force"]).good();
+    assert!(world.home.join(".watchfire/project.yaml").exists());
+}
+
+#[test]
+fn what_will_surprise_is_said() {
+    let world = World::new();
+    let root = world.repo("project");
+    fs::write(root.join("a.txt"), "changed\n").unwrap();
+    fs::write(root.join("new.txt"), "new\n").unwrap();
+    world.git(&root, &["checkout", "-q", "--detach"]);
+    fs::create_dir_all(world.path("watchfire-home")).unwrap();
+    fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\nagnts: {}\n").unwrap();
+    let said = world.run(&root, ["init", "--yes", "--agent", "codex"]).good().stdout;
+    for part in [
+        "not committed, so not seen by agents: a.txt, new.txt",
+        "HEAD is detached",
+        "did you mean `agents`?",
+        "agent: program not found: npm install -g @openai/codex",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let root = world.repo("quiet");
+    fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\n").unwrap();
+    let report = world.run(&root, ["init", "--yes", "--agent", "scripted", "--json"]).good().json();
+    assert_eq!(report["cautions"], serde_json::json!([]), "{report}");
+}
+
+#[test]
+fn an_existing_project_changes_only_by_name() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let file = || fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    let before = file();
+    let said = world.run(&root, ["init", "--yes"]).good().stdout;
+    assert!(said.contains("left its settings as they are"), "{said}");
+    assert_eq!(file(), before);
+    let said = world.run(&root, ["init", "--yes", "--verify", "make test", "--no-auto-merge"]).good().stdout;
+    assert!(said.contains("changed verify, auto_merge"), "{said}");
+    assert!(file().contains("make test") && file().contains("auto_merge: false"), "{}", file());
+    let before = file();
+    let error = world.run(&root, ["init", "--yes", "--agent", "nonsense", "--json"]).code(1).json_error();
+    assert_eq!(error["code"], "unknown_backend");
+    world.run(&root, ["init", "--yes", "--max-parallel", "0"]).code(2);
+    assert_eq!(file(), before);
+}
+
+#[test]
+fn what_matters_is_asked() {
+    let world = World::new();
+    let root = world.repo("shop");
+    fs::write(root.join("Cargo.toml"), "[package]\n").unwrap();
+    let mut asked = OnTerminal::start(&world, &root, &["init"], &[]);
+    for (question, answer) in [
+        ("Project name [shop]: ", ""),
+        ("Project definition", ""),
+        ("Agent (here: ", "nonsense"),
+        ("unknown backend", "scripted"),
+        ("Command that merged work must pass (optional, or - for none) [cargo test]: ", ""),
+        ("Auto-merge", ""),
+        ("Auto-delete", ""),
+        ("Auto-start", ""),
+        ("Default branch", ""),
+    ] {
+        asked.wait_for(question);
+        asked.keys.write_all(format!("{answer}\r").as_bytes()).unwrap();
+    }
+    let (painted, code) = asked.end();
+    assert_eq!(code, Some(0), "{painted}");
+    let file = fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    assert!(file.contains("cargo test") && file.contains("default_agent: \"scripted\""), "{file}");
+}
+
+/// What `run` would refuse, `doctor` says before.
+#[test]
+fn doctor_fails_where_no_task_could_run() {
+    let world = World::new();
+    let root = world.project("project", "default_agent: scripted");
+    let report = world.run(&root, ["doctor", "--json"]).json();
+    let good = report["good"] == true;
+    let fails = |line: &str, part: &str| {
+        let path = root.join(".watchfire/project.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        let key = line.split(':').next().unwrap();
+        let rest: String =
+            text.lines().filter(|it| !it.starts_with(key)).map(|it| format!("{it}\n")).collect();
+        fs::write(&path, format!("{rest}{line}\n")).unwrap();
+        let said = world.run(&root, ["doctor"]).code(3).stdout;
+        assert!(said.contains(part), "{part}: {said}");
+        fs::write(&path, text).unwrap();
+    };
+    fails("default_agent: codex", "✗ agent");
+    fails("default_agent: nonsense", "unknown backend");
+    fails("default_branch: nope", "there is no such branch");
+    fails("max_parallel: 0", "one at a time");
+    // Only where the machine itself is sound.
+    assert_eq!(world.run(&root, ["doctor"]).code, Some(if good { 0 } else { 3 }));
+}
+
+#[test]
+fn editors_get_a_schema() {
+    let world = World::new();
+    let at = world.empty("x");
+    for (file, key) in [("settings", "agents"), ("project", "verify"), ("task", "depends_on")] {
+        let schema = world.run(&at, ["schema", file]).good().json();
+        assert!(schema["properties"][key]["description"].is_string(), "{schema}");
+    }
+    let wrapped = world.run(&at, ["schema", "task", "--json"]).good().json();
+    assert_eq!(wrapped["json_schema"]["properties"]["status"]["enum"][0], "draft");
+}
