@@ -7,6 +7,11 @@
 // On docs.rs each item names the feature that it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(feature = "acp")]
 pub mod acp;
 pub mod aider;

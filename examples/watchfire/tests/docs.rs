@@ -90,3 +90,29 @@ fn linked_files_exist() {
     }
     assert!(missing.is_empty(), "{missing:#?}");
 }
+
+/// The map of CONTRIBUTING.md leads somewhere.
+#[test]
+fn the_map_names_what_exists() {
+    let text = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let (_, map) = text.split_once("## Where do I add").unwrap();
+    let (map, _) = map.split_once("## ").unwrap();
+    let rows: Vec<_> = map.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    for subject in ["command", "setting", "sandbox", "agent", "state of an agent", "event", "terminal"] {
+        assert!(rows.iter().any(|row| row.split('|').nth(1).unwrap().contains(subject)), "{subject}");
+    }
+    let mut all = String::new();
+    sources(&root(), &mut all);
+    let mut missing = Vec::new();
+    for quoted in rows.iter().flat_map(|row| row.split('`').skip(1).step_by(2)) {
+        let is_path = quoted.contains('/') && !quoted.contains(' ');
+        let is_type = quoted.starts_with(char::is_uppercase) && !quoted.contains(['=', ' ']);
+        let exists = match (is_path, is_type) {
+            (true, _) => root().join(quoted).exists(),
+            (_, true) => all.contains(&format!("pub enum {quoted} ")),
+            _ => true,
+        };
+        missing.extend((!exists).then_some(quoted));
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}

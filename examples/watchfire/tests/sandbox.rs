@@ -511,13 +511,16 @@ fn the_agents_own_files_show_in_place() {
     }
     let script = "cd ../..; ls | grep -v outbox | tr '\\n' ' '; ls tasks worktrees | tr '\\n' ' '; echo noted >> memory.md; \
                   cp tasks/0001.yaml t && mv t tasks/0001.yaml && echo moved; \
-                  echo x > inbox/x || echo refused; echo x > worktrees/0001/new; echo evil > worktrees/0001/.git";
+                  echo x > inbox/x || echo refused; echo x > worktrees/0001/new; echo '# evil' >> tasks/0002.yaml; \
+                  echo evil > worktrees/0001/.git";
     let said = world.run(&root, ["sandbox", "exec", "--task", "1", "--", "sh", "-c", script]);
     let listing = said.stdout.lines().next().unwrap_or_default();
-    assert!(listing.starts_with("inbox memory.md tasks worktrees tasks: 0001.yaml"), "{said:?}");
-    assert!(!listing.contains("0002") && said.stdout.ends_with("moved\nrefused\n"), "{said:?}");
+    // The other task is there to be read, as the prompt says: a copy, of which nothing is taken over.
+    assert!(listing.starts_with("inbox memory.md tasks worktrees tasks: 0001.yaml 0002.yaml"), "{said:?}");
+    assert!(said.stdout.ends_with("moved\nrefused\n"), "{said:?}");
     let read = |path: &str| fs::read_to_string(root.join(".watchfire").join(path)).unwrap();
     assert!(read("memory.md").contains("noted") && read("worktrees/0001/new") == "x\n");
+    assert!(!read("tasks/0002.yaml").contains("evil"));
     assert!(read("worktrees/0001/.git").starts_with("gitdir: "), "the pointer is as it was");
 }
 
