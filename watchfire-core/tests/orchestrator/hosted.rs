@@ -669,6 +669,7 @@ async fn not_hosted_any_more() {
     let world = World::in_folder(temp).await;
     gone(before).await;
     assert_eq!(world.read(task).await.status, TaskStatus::Ready);
+    assert_eq!(std::fs::read_dir(world.temp.path().join("home/hosts")).unwrap().count(), 0);
 }
 
 async fn stranger() {

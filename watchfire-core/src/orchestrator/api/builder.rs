@@ -225,7 +225,7 @@ impl OrchestratorBuilder {
         let host: Arc<dyn SessionHost> = match self.host {
             Some(host) => host,
             None if self.hosted => Arc::new(Detached::new(helper.clone(), home.path().join("hosts"))?),
-            None => Arc::new(InProcess::new(helper.clone())),
+            None => Arc::new(InProcess::new(helper.clone()).after(home.path().join("hosts"))),
         };
         let (reports, inbox) = Reports::new();
         tokio::spawn(dispatch::run(inbox, Arc::clone(&self.clock)));

@@ -1,12 +1,14 @@
 //! A host whose sessions live as long as this program.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::contract::{HostChannel, HostRequest, Hosted, HostedSession, SessionHost};
+use super::detached::Detached;
 use crate::model::{ProcessIdentity, SessionId};
 use crate::process::helper::Helper;
 use crate::process::{SESSION_MARK, end_marked};
@@ -20,6 +22,8 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub struct InProcess {
     helper: Helper,
+    /// The folder of the hosts that an earlier program may have left.
+    left: Option<PathBuf>,
     running: Mutex<BTreeMap<SessionId, Running>>,
 }
 
@@ -33,7 +37,14 @@ impl InProcess {
     /// Returns a host whose guardians are run by `helper`.
     #[must_use]
     pub fn new(helper: Helper) -> Self {
-        Self { helper, running: Mutex::default() }
+        Self { helper, left: None, running: Mutex::default() }
+    }
+
+    /// Ends sessions that a [`Detached`] host with this folder has left, too.
+    #[must_use]
+    pub(crate) fn after(mut self, hosts: PathBuf) -> Self {
+        self.left = Some(hosts);
+        self
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<SessionId, Running>> {
@@ -135,7 +146,13 @@ impl SessionHost for InProcess {
         if let Some(process) = self.find(session).await {
             return process.terminate(Duration::ZERO).await.map(drop);
         }
-        end_left(session).await
+        match &self.left {
+            // It knows what else is left of the session: folders of its host and of its sandbox.
+            Some(hosts) if hosts.join(session.as_str()).exists() => {
+                Detached::new(self.helper.clone(), hosts)?.end(session).await
+            }
+            _ => end_left(session).await,
+        }
     }
 }
 
