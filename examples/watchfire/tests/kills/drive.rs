@@ -1,21 +1,20 @@
 //! The orchestrator that is killed: it works on all tasks, does what a person would do, and follows the log.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use watchfire_core::journal::Cursor;
 use watchfire_core::model::TaskStatus;
-use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, RunRequest, Seen, Snapshot};
+use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, RunRequest, Snapshot};
 use watchfire_core::process::helper::{Helper, RoleArgs};
 use watchfire_core::schedule::{
-    CommandId, Life, LifeState, Request, ResumeTarget, RunOptions, Scope, StopReason, Subject,
+    Life, LifeState, Request, ResumeTarget, RunOptions, Scope, StopReason, Subject,
 };
 use watchfire_git::GitWorkspace;
 
 use crate::agent::Shell;
+use crate::driver::{ask, follow, subscribe};
 use crate::world::{EDITED, EDITS, IS_STOPPED, TASKS};
 
 watchfire_core::register_helper_role!("test-kills", role);
@@ -139,15 +138,6 @@ fn left(snapshot: &Snapshot) -> bool {
         })
 }
 
-/// Asks under an id, and notes the outcome: the same id has the same outcome for ever.
-async fn ask(project: &ProjectHandle, folder: &Path, id: &str, request: Request) {
-    let outcome = match project.request(Some(CommandId::new(id).unwrap()), request).await {
-        Ok(accepted) => serde_json::to_string(&accepted).unwrap(),
-        Err(error) => format!("{:?}", error.code()),
-    };
-    append(&folder.join("outcomes"), &format!("{id} {outcome}"));
-}
-
 /// Does what a person would do about a life.
 async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Snapshot) {
     let task = life.subject.task().map(|task| task.value());
@@ -176,39 +166,4 @@ async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Sn
         }
         _ => Ok(()),
     };
-}
-
-/// Subscribes from the place at which the last reader was killed.
-async fn subscribe(project: &ProjectHandle, file: &Path) -> LogStream {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    // The last line may have been cut off.
-    let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-    fs::write(file, whole).unwrap();
-    let since: Cursor = match whole.lines().last().and_then(|line| line.split_once(' ')) {
-        Some((cursor, _)) => cursor.parse().unwrap(),
-        None => {
-            let opened = project.subscribe(None).await.unwrap().snapshot.opened;
-            format!("{}:0", opened.to_string().split_once(':').unwrap().0).parse().unwrap()
-        }
-    };
-    project.subscribe(Some(since)).await.unwrap().changes
-}
-
-/// Writes down every record.
-async fn follow(mut changes: LogStream, file: PathBuf) {
-    while let Some(seen) = changes.next().await {
-        match seen {
-            Seen::Record(record) => {
-                let change = serde_json::to_string(&record.change).unwrap();
-                append(&file, &format!("{} {change}", record.cursor));
-            }
-            Seen::Gap(gap) => append(&file, &format!("gap {gap:?}")),
-            _ => {}
-        }
-    }
-}
-
-fn append(file: &Path, line: &str) {
-    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
-    opened.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
 }

@@ -7,9 +7,13 @@
 //! The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 300 times at random. `KILLS_AT` names
 //! places, with commas between them; `one > another` is a place of the first start and one of the second.
 
+#[path = "../support/aftermath.rs"]
+mod aftermath;
 mod agent;
 mod check;
 mod drive;
+#[path = "../support/driver.rs"]
+mod driver;
 #[path = "../support/mod.rs"]
 mod support;
 mod world;

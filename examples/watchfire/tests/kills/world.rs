@@ -1,16 +1,14 @@
 //! A project whose tasks come by every state of a life.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use watchfire_core::clock::SystemClock;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::store::{Home, NewTask, TaskStore as _, YamlStore};
-use watchfire_core::workspace::Workspace as _;
-use watchfire_git::GitWorkspace;
+use watchfire_core::store::{NewTask, TaskStore as _};
 
+use crate::aftermath;
 use crate::agent::prelude;
+use crate::driver::{home, store};
 use crate::support::World;
 
 /// The tasks that meet something, by number.
@@ -50,8 +48,8 @@ pub(super) async fn make(world: &World) -> PathBuf {
     let text = fs::read_to_string(&yaml).unwrap();
     let verify = format!(
         "max_parallel: 4\non_limit: wait\nauto_merge: true\nauto_delete_branch: true\nmerge:\n  batch: 2\nverify:\n- |\n  \
-         test ! -e broken.txt && LC_ALL=C cat *.txt | sha256sum >> '{}/verified'\n",
-        folder.display()
+         test ! -e broken.txt && {}\n",
+        aftermath::verify(folder)
     );
     fs::write(&yaml, text + &verify).unwrap();
     let store = store(folder).await;
@@ -79,16 +77,6 @@ pub(super) async fn make(world: &World) -> PathBuf {
     fs::write(folder.join("generate"), generate).unwrap();
     fs::write(root.join(EDITED), EDITS[0]).unwrap();
     root
-}
-
-pub(super) async fn home(folder: &Path) -> Home {
-    Home::open(folder.join("watchfire-home"), Arc::new(SystemClock)).await.unwrap()
-}
-
-pub(super) async fn store(folder: &Path) -> YamlStore {
-    let root = folder.join("project");
-    let shared = GitWorkspace::open(&root, Default::default()).unwrap().shared_dir();
-    home(folder).await.open_store(root, shared).await.unwrap()
 }
 
 fn script(number: u32) -> String {
