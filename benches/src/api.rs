@@ -69,7 +69,20 @@ impl World {
     /// # Errors
     /// Errors of its start.
     pub async fn orchestrator(&self) -> Result<Orchestrator> {
+        self.start(false).await
+    }
+
+    /// Starts an orchestrator that takes over the agents of the one before, and that its own outlive.
+    ///
+    /// # Errors
+    /// Errors of its start.
+    pub async fn hosted(&self) -> Result<Orchestrator> {
+        self.start(true).await
+    }
+
+    async fn start(&self, hosted: bool) -> Result<Orchestrator> {
         Orchestrator::builder()
+            .hosted(hosted)
             .home(&self.home)
             .linked_backends(false)
             .backend(Agent)

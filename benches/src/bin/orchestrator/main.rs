@@ -1,6 +1,6 @@
 //! What orchestration costs, beside its floor and beside tmux, in one run.
 //!
-//! `cargo run --release -p watchfire-benches --bin orchestrator [-- --json] [done] [start] [idle]`
+//! `cargo run --release -p watchfire-benches --bin orchestrator [-- --json] [done] [start] [idle] [hosts]`
 //!
 //! - `done`: from the rename that marks a task done to the target ref moved, with its parts. Floor: two hardened git
 //!   processes, two fdatasyncs and one worktree status, which is what doing it by hand would take at the least. No verify,
@@ -8,10 +8,13 @@
 //! - `start`: from the request to the agent's first byte. Floor: a pseudo-terminal, a process and its first byte. tmux:
 //!   `new-session` until `capture-pane` shows the byte.
 //! - `idle`: memory (PSS) and CPU of one idle session, at 1, 10 and 100, guardians apart. tmux: its server.
+//! - `hosts`: the start of a session that outlives its program, its host's memory (PSS), and a new orchestrator until the screen of
+//!   such a session is there again. tmux: `attach` until its first byte. dtach: until the program runs; it keeps no screen.
 //!
 //! Times on a busy machine are noise; the ratios are taken pair by pair in one run.
 
 mod done;
+mod hosts;
 mod idle;
 mod start;
 mod tmux;
@@ -43,6 +46,9 @@ fn main() {
         }
         if wanted("start") {
             start::measure(&mut report).await?;
+        }
+        if wanted("hosts") {
+            hosts::measure(&mut report).await?;
         }
         Ok(())
     });

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::OpenptFlags;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle};
 use watchfire_core::sandbox::SandboxChoice;
+use watchfire_core::session::Session;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::tmux::first_byte;
@@ -51,6 +52,14 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
 }
 
 async fn session(project: &ProjectHandle, sandbox: SandboxChoice) -> Result<f64> {
+    let (took, session) = begin(project, sandbox).await?;
+    session.stop();
+    session.ended().await;
+    Ok(took)
+}
+
+/// Starts a chat. Returns the milliseconds until its first byte, and its session.
+pub(crate) async fn begin(project: &ProjectHandle, sandbox: SandboxChoice) -> Result<(f64, Session)> {
     let (start, session) = loop {
         let start = Instant::now();
         match project.chat(ChatRequest::new().with_sandbox(sandbox.clone())).await {
@@ -64,14 +73,18 @@ async fn session(project: &ProjectHandle, sandbox: SandboxChoice) -> Result<f64>
     while session.snapshot().row_text(0).is_empty() && !session.has_ended() {
         tokio::time::sleep(Duration::from_micros(200)).await;
     }
-    let took = millis(start);
-    session.stop();
-    session.ended().await;
-    Ok(took)
+    Ok((millis(start), session))
 }
 
 /// A bare pseudo-terminal with the same program, to its first byte.
-fn floor() -> Result<f64> {
+pub(crate) fn floor() -> Result<f64> {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", IDLE]);
+    first_byte_of(command)
+}
+
+/// Starts a program on a terminal of its own. Returns the milliseconds until its first byte.
+pub(crate) fn first_byte_of(mut command: Command) -> Result<f64> {
     let failed = |e: rustix::io::Errno| Error::io("opening a terminal", e.into());
     let start = Instant::now();
     let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).map_err(failed)?;
@@ -84,13 +97,12 @@ fn floor() -> Result<f64> {
     )
     .map_err(failed)?;
     let copy = || slave.as_fd().try_clone_to_owned().map_err(|e| Error::io("copying a descriptor", e));
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", IDLE])
+    let mut child = command
         .stdin(copy()?)
         .stdout(copy()?)
         .stderr(copy()?)
         .spawn()
-        .map_err(|e| Error::io("starting the agent", e))?;
+        .map_err(|e| Error::io("starting a program", e))?;
     let mut byte = [0];
     std::fs::File::from(master).read_exact(&mut byte).map_err(|e| Error::io("reading", e))?;
     let took = millis(start);

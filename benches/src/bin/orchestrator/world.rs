@@ -90,20 +90,32 @@ impl World {
         Home::open(&home, clock).await?.init_project(&root, project).await?;
         let settings = format!("version: 1\ndefaults:\n  default_sandbox: {sandbox}\n");
         std::fs::write(home.join("settings.yaml"), settings).map_err(|e| Error::io("writing settings", e))?;
-        let orchestrator = Orchestrator::builder()
-            .home(home)
-            .linked_backends(false)
-            .backend(Agent)
-            .default_backend("bench")
-            .automation(false)
-            .sandboxes(watchfire_sandbox::sandboxes(Helper::current()?))
-            .workspaces(|root| {
-                Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?) as Arc<dyn Workspace>)
-            })
-            .start()
-            .await?;
+        let orchestrator = start(&home, false).await?;
         Ok(Self { temp, root, orchestrator })
     }
+
+    /// Detaches the orchestrator, unless that is done, and starts one that its agents outlive.
+    pub(crate) async fn restart_hosted(&mut self) -> Result<()> {
+        self.orchestrator.detach().await;
+        self.orchestrator = start(&self.temp.path().join("home"), true).await?;
+        Ok(())
+    }
+}
+
+async fn start(home: &Path, hosted: bool) -> Result<Orchestrator> {
+    Orchestrator::builder()
+        .hosted(hosted)
+        .home(home)
+        .linked_backends(false)
+        .backend(Agent)
+        .default_backend("bench")
+        .automation(false)
+        .sandboxes(watchfire_sandbox::sandboxes(Helper::current()?))
+        .workspaces(|root| {
+            Ok(Arc::new(GitWorkspace::open(root, GitOptions::default())?) as Arc<dyn Workspace>)
+        })
+        .start()
+        .await
 }
 
 fn make_repository(root: &Path, files: usize) -> std::io::Result<()> {

@@ -1,7 +1,8 @@
 //! What many sessions and many tasks cost, each figure beside its bound.
 //!
 //! `cargo run --release -p watchfire-benches --bin sessions [-- --sessions=200 --seconds=30 --tasks=10000
-//! --rewritten=3000 --merged=1000] [quiet] [sandboxed] [scrollback] [opened] [rewritten] [merged]`
+//! --rewritten=3000 --merged=1000 --meanwhile=20] [quiet] [sandboxed] [scrollback] [opened] [rewritten] [merged] [hosted]
+//! [redrawing]`
 //!
 //! - `quiet`: sessions on terminals of 120x40 that have printed one screen and sleep, unconfined: memory (PSS), descriptors
 //!   and threads of the orchestrator for each session, memory of the guardians, CPU and wake-ups over a while of silence;
@@ -10,11 +11,15 @@
 //! - `opened`: a project opened, beside reading and parsing its task files;
 //! - `rewritten`: task files rewritten by another program: how often the board was read for it, and CPU;
 //! - `merged`: memory in use and resident after a fifth of the tasks and after all of them. What is resident and not in use
-//!   is kept by the allocator, which is that of the embedder.
+//!   is kept by the allocator, which is that of the embedder;
+//! - `hosted`: sessions that outlive their program, unconfined, idle; what tasks take meanwhile; a new orchestrator that takes
+//!   them all over; and all agents killed at once. tmux: as many sessions of the same script;
+//! - `redrawing`: the same while each agent repaints its screen, 10 KB a second.
 //!
 //! Each part runs in a process of its own, so that none measures memory that another left behind. PSS shares the pages
 //! of a program among its processes: the orchestrator's own falls a little with each guardian.
 
+mod hosted;
 mod merged;
 mod quiet;
 mod reads;
@@ -33,7 +38,8 @@ use table::Table;
 #[global_allocator]
 static IN_USE: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
-const PARTS: [&str; 6] = ["quiet", "sandboxed", "scrollback", "opened", "rewritten", "merged"];
+const PARTS: [&str; 8] =
+    ["quiet", "sandboxed", "scrollback", "opened", "rewritten", "merged", "hosted", "redrawing"];
 
 /// Sizes of the measurements.
 struct Sizes {
@@ -42,6 +48,7 @@ struct Sizes {
     tasks: usize,
     rewritten: usize,
     merged: usize,
+    meanwhile: usize,
 }
 
 fn main() -> ExitCode {
@@ -57,6 +64,7 @@ fn main() -> ExitCode {
         tasks: size("tasks", 10_000),
         rewritten: size("rewritten", 3_000),
         merged: size("merged", 1_000),
+        meanwhile: size("meanwhile", 20),
     };
     let mut parts: Vec<&str> = PARTS.into_iter().filter(|part| args.iter().any(|arg| arg == part)).collect();
     if parts.is_empty() {
@@ -86,7 +94,7 @@ fn apart(part: &str, args: &[String]) -> std::result::Result<(), String> {
 
 fn measure(part: &str, sizes: &Sizes) -> Result<()> {
     let runtime = api::runtime()?;
-    let mut table = Table::default();
+    let mut table = Table::new();
     runtime.block_on(async {
         match part {
             "quiet" => quiet::quiet(sizes, &mut table).await,
@@ -94,9 +102,11 @@ fn measure(part: &str, sizes: &Sizes) -> Result<()> {
             "scrollback" => quiet::scrollback(sizes, &mut table).await,
             "opened" => tasks::opened(sizes, &mut table).await,
             "rewritten" => tasks::rewritten(sizes, &mut table).await,
+            "hosted" => hosted::idle(sizes, &mut table).await,
+            "redrawing" => hosted::redrawing(sizes, &mut table).await,
             _ => merged::measure(sizes, &mut table).await,
         }
     })?;
-    print!("{table}");
+    table.end();
     Ok(())
 }

@@ -1,49 +1,43 @@
 //! Figures beside their bounds.
 
-use std::fmt;
-
-#[derive(Default)]
+/// A table that is printed figure by figure: a measurement takes minutes, and may fail before its end.
 pub(crate) struct Table {
-    title: String,
-    rows: Vec<Row>,
-}
-
-struct Row {
-    name: String,
-    value: f64,
-    unit: &'static str,
-    bound: Option<f64>,
+    title: Option<String>,
 }
 
 impl Table {
+    pub(crate) fn new() -> Self {
+        Self { title: None }
+    }
+
     pub(crate) fn title(&mut self, title: impl Into<String>) {
-        self.title = title.into();
+        self.title = Some(title.into());
     }
 
-    /// Adds a figure that may be at most `bound`.
-    pub(crate) fn bounded(&mut self, name: impl Into<String>, value: f64, unit: &'static str, bound: f64) {
-        self.rows.push(Row { name: name.into(), value, unit, bound: Some(bound) });
+    /// Prints a figure that may be at most `bound`.
+    pub(crate) fn bounded(&mut self, name: impl AsRef<str>, value: f64, unit: &str, bound: f64) {
+        let verdict = if value <= bound { "meets" } else { "misses" };
+        self.row(name.as_ref(), value, unit, &format!(" {verdict:<6} (at most {bound})"));
     }
 
-    /// Adds a figure without a bound.
-    pub(crate) fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.rows.push(Row { name: name.into(), value, unit, bound: None });
+    /// Prints a figure without a bound.
+    pub(crate) fn figure(&mut self, name: impl AsRef<str>, value: f64, unit: &str) {
+        self.row(name.as_ref(), value, unit, "");
     }
-}
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n{}", self.title)?;
-        for Row { name, value, unit, bound } in &self.rows {
-            write!(f, "  {name:<52} {value:>9.2} {unit:<6}")?;
-            match bound {
-                Some(bound) => {
-                    let verdict = if value <= bound { "meets" } else { "misses" };
-                    writeln!(f, " {verdict:<6} (at most {bound})")?;
-                }
-                None => writeln!(f)?,
-            }
+    /// Prints the title, if it has no figure yet.
+    pub(crate) fn end(mut self) {
+        self.head();
+    }
+
+    fn head(&mut self) {
+        if let Some(title) = self.title.take() {
+            println!("\n{title}");
         }
-        Ok(())
+    }
+
+    fn row(&mut self, name: &str, value: f64, unit: &str, rest: &str) {
+        self.head();
+        println!("  {name:<52} {value:>9.2} {unit:<6}{rest}");
     }
 }
