@@ -124,7 +124,11 @@ async fn use_for_a_while(
         Leave::ShutsDown => Some(world.path("leave")),
     };
     file.iter().for_each(|file| fs::write(file, "").unwrap());
+    let leaving = Instant::now();
     let status = start.end(LEAVING).await?;
+    if leaving.elapsed() > LEAVING / 6 {
+        eprintln!("start {number} took {:.1?} until it was gone: {leave:?}", leaving.elapsed());
+    }
     file.iter().for_each(|file| fs::remove_file(file).unwrap());
     let is_right = if leave == Leave::Killed { status.signal() == Some(9) } else { status.success() };
     if !is_right {
