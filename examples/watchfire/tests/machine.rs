@@ -195,7 +195,7 @@ fn a_read_only_project() {
 fn a_full_disk() {
     let world = World::new();
     let folder = world.empty("disk");
-    let script = r#"cd "$1" && export HOME="$1" WATCHFIRE_HOME="$1/home" && "$2" init --yes >/dev/null &&
+    let script = r#"cd "$1" && export HOME="$1" WATCHFIRE_HOME="$1/home" && "$2" init --yes --force >/dev/null &&
         "$2" task add --title Before >/dev/null && dd if=/dev/zero of=full bs=4k 2>/dev/null;
         "$2" task add --title After --json; code=$?; rm full; "$2" task list --json && exit $code"#;
     let done = small_disk(&folder, script).output().unwrap();

@@ -182,7 +182,7 @@ fn a_folder_becomes_a_project_in_place() {
     shown.0.wait_for("is no Watchfire project yet");
     shown.keys("y\r");
     shown.0.wait_for("Project name");
-    for answer in ["Fresh\r", "A definition.\r", "y\r", "y\r", "n\r", "\r"] {
+    for answer in ["Fresh\r", "A definition.\r", "\r", "\r", "y\r", "y\r", "n\r", "\r"] {
         shown.keys(answer);
     }
     shown.wait("● Fresh");

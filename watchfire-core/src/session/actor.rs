@@ -35,7 +35,9 @@ use super::watch::refused::{self, RefusalReporter};
 use super::watch::silence;
 use super::watch::transcript::{self, ReadFor};
 use super::{Completion, SessionProcess};
-use crate::backend::{Backend, Dialogue, Fact, PromptDelivery, Readiness, SessionContext, Source, Status};
+use crate::backend::{
+    Backend, Dialogue, Fact, Issue, PromptDelivery, Readiness, SessionContext, Source, Status,
+};
 use crate::clock::Clock;
 use crate::model::Question;
 use crate::observe::{Body, Log};
@@ -61,6 +63,8 @@ pub(crate) struct Taken {
     pub(crate) answers: Vec<(Question, String)>,
     /// True if its host has ended it at its time limit.
     pub(crate) timed_out: bool,
+    /// The issue that it waits for.
+    pub(crate) issue: Option<Issue>,
 }
 
 /// Parts from which a session is started.
@@ -176,7 +180,10 @@ impl Session {
         });
         let session = Self(Arc::clone(&shared));
         if is_taken {
-            shared.standing().set_worked();
+            let mut standing = shared.standing();
+            standing.set_worked();
+            standing.set_known(taken.issue);
+            drop(standing);
         } else {
             shared.log.push(Source::Process, Body::Status(Status::Starting));
         }

@@ -301,6 +301,14 @@ impl Session {
         }
     }
 
+    /// Asks the agent to go on after its issues. They do not count any more, although they may still be on its screen: its time
+    /// runs, and where it does nothing it is asked how it ended. The text stays in line: a program that takes the session over
+    /// types it.
+    pub(crate) async fn go_on(&self) -> DeliveryDetail {
+        self.0.pass_issues();
+        self.deliver("Go on.", Duration::ZERO).await
+    }
+
     /// Returns the conditions that keep the agent from continuing, and every change.
     #[must_use]
     pub fn blocks(&self) -> watch::Receiver<Blocks> {

@@ -264,7 +264,7 @@ impl Shared {
             {
                 // An issue that is repeated keeps its time: "try again in 5 minutes" counts from when it was
                 // first said.
-                issue.reset_at = match standing.open(issue) {
+                issue.reset_at = match standing.open(issue, source) {
                     Some(open) => open.reset_at.clone(),
                     None => self.backend.reset_at(issue, &self.clock.now()),
                 };
@@ -294,15 +294,26 @@ impl Shared {
             *activity = Activity { status, turns: activity.turns + turns, ..before };
             before != *activity
         });
+        self.show_issues(&standing);
+        // Also for an agent that ends badly: the id is what a resume needs.
+        if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
+            self.note.put(id);
+        }
+    }
+
+    /// Notes that the agent is asked to go on after its issues.
+    pub(in crate::session) fn pass_issues(&self) {
+        let mut standing = self.standing();
+        standing.pass();
+        self.show_issues(&standing);
+    }
+
+    fn show_issues(&self, standing: &Standing) {
         let pressing = standing.pressing();
         self.blocks.send_if_modified(|blocks| {
             let before = std::mem::replace(&mut blocks.issues, pressing);
             before != blocks.issues
         });
-        // Also for an agent that ends badly: the id is what a resume needs.
-        if let Some(id) = standing.vendor_session().filter(|id| before.as_deref() != Some(id)) {
-            self.note.put(id);
-        }
     }
 
     pub(in crate::session) fn questions(&self) -> MutexGuard<'_, Questions> {

@@ -16,6 +16,10 @@ pub(in crate::session) struct Standing {
     /// True if the end of a turn has to be derived from the status, because no source reports it.
     turns_by_status: bool,
     issues: Vec<Issue>,
+    /// Kind and text of issues with which the agent was asked to go on. They may stay on its screen for as long as it likes.
+    passed: Vec<(IssueKind, String)>,
+    /// The issue that an earlier program knew, for the time that it found.
+    known: Option<Issue>,
     /// Number of turns that ended since the sandbox last refused something.
     turns_since_refusal: usize,
     vendor_session: Option<(Source, String)>,
@@ -40,6 +44,8 @@ impl Standing {
             turn: Turn::Open,
             turns_by_status: !hooks,
             issues: Vec::new(),
+            passed: Vec::new(),
+            known: None,
             turns_since_refusal: 0,
             // The weakest source: any other that names an id knows better than our choice.
             vendor_session: vendor_session.map(|id| (Source::Screen, id)),
@@ -76,14 +82,38 @@ impl Standing {
         self.teller = None;
     }
 
-    /// Returns the open issue of the same kind and text.
-    pub(in crate::session) fn open(&self, issue: &Issue) -> Option<&Issue> {
-        self.issues.iter().find(|open| open.kind == issue.kind && open.message == issue.message)
+    /// Takes in the issue that an earlier program knew.
+    pub(in crate::session) fn set_known(&mut self, issue: Option<Issue>) {
+        self.known = issue;
+    }
+
+    /// Returns the open issue of the same kind and text as one that `source` reports.
+    pub(in crate::session) fn open(&self, issue: &Issue, source: Source) -> Option<&Issue> {
+        let is_same = |open: &&Issue| open.kind == issue.kind && open.message == issue.message;
+        let known = self.issues.iter().chain(&self.known).find(is_same);
+        known.filter(|_| !self.comes_again(issue, source))
+    }
+
+    /// Returns true for an issue with which the agent was asked to go on, and that it has met again. A screen may show the old
+    /// one.
+    fn comes_again(&self, issue: &Issue, source: Source) -> bool {
+        source > Source::Osc && self.is_passed(issue)
+    }
+
+    fn is_passed(&self, issue: &Issue) -> bool {
+        self.passed.iter().any(|(kind, text)| *kind == issue.kind && *text == issue.message)
+    }
+
+    /// Notes that the agent is asked to go on: its issues do not keep it from that any more.
+    pub(in crate::session) fn pass(&mut self) {
+        let blocking = self.issues.iter().chain(&self.known).filter(|issue| issue.kind.is_blocking());
+        self.passed = blocking.map(|issue| (issue.kind, issue.message.clone())).collect();
     }
 
     /// Returns the open issues that a person should know of now, oldest first: those that block the agent, and a stall.
     pub(in crate::session) fn pressing(&self) -> Vec<Issue> {
-        self.issues.iter().filter(|issue| issue.kind != IssueKind::SandboxDenied).cloned().collect()
+        let is_pressing = |issue: &&Issue| issue.kind != IssueKind::SandboxDenied && !self.is_passed(issue);
+        self.issues.iter().filter(is_pressing).cloned().collect()
     }
 
     /// Takes in the facts of one observation: the last status counts, and a turn ends once.
@@ -161,10 +191,12 @@ impl Standing {
                 if issue.kind == IssueKind::SandboxDenied {
                     self.turns_since_refusal = 0;
                 }
+                let again = self.comes_again(&issue, source);
                 // Screens repeat an issue with each redraw.
-                if self.issues.contains(&issue) {
+                if self.issues.contains(&issue) && !again {
                     return None;
                 }
+                self.passed.retain(|(kind, text)| *kind != issue.kind || *text == issue.message && !again);
                 // The newest wording replaces the older one of its kind, e.g. another time of reset.
                 self.issues.retain(|open| open.kind != issue.kind);
                 self.issues.push(issue.clone());
@@ -173,6 +205,8 @@ impl Standing {
             Fact::IssueCleared(kind) => {
                 let before = self.issues.len();
                 self.issues.retain(|open| open.kind != kind);
+                self.passed.retain(|(passed, _)| *passed != kind);
+                self.known.take_if(|known| known.kind == kind);
                 (self.issues.len() < before).then_some(Body::IssueCleared(kind))
             }
         }
@@ -306,6 +340,40 @@ mod tests {
         .map(|(fact, expected)| take(fact).abs_diff(expected))
         .into();
         assert_eq!(said, [0; 9]);
+    }
+
+    fn limit() -> Issue {
+        Issue::new(IssueKind::UsageLimit, "resets in 8s")
+    }
+
+    #[test]
+    fn an_issue_with_which_the_agent_goes_on_counts_when_it_is_met_again() {
+        let mut standing = Standing::new(None, true);
+        standing.take_all(vec![Fact::Issue(limit())], Source::Osc);
+        standing.pass();
+        assert_eq!(standing.pressing(), []);
+        // It is still on the screen.
+        assert_eq!(standing.take_all(vec![Fact::Issue(limit())], Source::Screen), []);
+        assert_eq!((standing.pressing(), standing.open(&limit(), Source::Screen)), (vec![], Some(&limit())));
+        assert_eq!(standing.open(&limit(), Source::Protocol), None, "it has another end");
+        assert_eq!(standing.take_all(vec![Fact::Issue(limit())], Source::Protocol), [Body::Issue(limit())]);
+        assert_eq!(standing.pressing(), [limit()]);
+
+        standing.pass();
+        let other = Issue::new(IssueKind::UsageLimit, "resets in 9s");
+        standing.take_all(vec![Fact::Issue(other.clone())], Source::Screen);
+        assert_eq!(standing.pressing(), [other]);
+    }
+
+    #[test]
+    fn an_issue_that_an_earlier_program_knew_keeps_its_end() {
+        let mut standing = Standing::new(None, true);
+        standing.set_known(Some(limit()));
+        assert_eq!((standing.pressing(), standing.open(&limit(), Source::Screen)), (vec![], Some(&limit())));
+        // The agent was asked to go on before its screen was read again.
+        standing.pass();
+        standing.take_all(vec![Fact::Issue(limit())], Source::Screen);
+        assert_eq!(standing.pressing(), []);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Texts to a running session.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::failpoint::reached;
 use crate::orchestrator::shared::ProjectShared;
@@ -19,8 +18,7 @@ pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer
 
 /// Asks an agent to continue after the issue that stopped it has cleared.
 pub(crate) async fn go_on(shared: Arc<ProjectShared>, session: Session) {
-    // It stays in line: a program that takes the session over types it.
-    let detail = session.deliver("Go on.", Duration::ZERO).await;
+    let detail = session.go_on().await;
     if let Some(error) = detail.error {
         let message = format!("asking the agent to go on: {}", error.message);
         shared.notice(NoticeCode::Session, session.info().task, message);

@@ -78,6 +78,11 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
     let ending = blocking("looking at a recording", move || Recording::ending(&at)).await?;
     let ended = ending.at.map(|at| boot_time_of(shared, &at));
     let timed_out = ended.zip(deadline).is_some_and(|(ended, deadline)| deadline.had_passed(ended));
+    // Its screen shows it still. Read again, "in 5 minutes" would count from now.
+    let issue = match &life.state {
+        LifeState::Limited { issue, .. } => Some(issue.clone()),
+        _ => None,
+    };
     let info = SessionInfo {
         id: session.id.clone(),
         alias: session.alias.clone(),
@@ -115,7 +120,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         // A text that was changed since to none that counts must not end the session.
         stall_after: stall_after(&project).unwrap_or(STALL_AFTER),
         mailbox,
-        taken: Some(Taken { answered, answers: given, timed_out }),
+        taken: Some(Taken { answered, answers: given, timed_out, issue }),
         fence: shared.fence(life.id),
     }
     .start(shared);
