@@ -79,7 +79,7 @@ impl SessionLog {
             }
         }
         // Numbered from the oldest on, so that a newer log does not change the numbers before it.
-        logs.sort_by(|a, b| (&a.started_at, &a.path).cmp(&(&b.started_at, &b.path)));
+        logs.sort_by_cached_key(|log| (log.started_at.clone(), parts(&log.path)));
         let mut numbers: BTreeMap<(Option<TaskNumber>, String), u32> = BTreeMap::new();
         for log in &mut logs {
             let mode = log.mode.filter(|_| log.task.is_none()).map(|mode| mode.to_string());
@@ -264,6 +264,18 @@ impl SessionLog {
     }
 }
 
+/// Splits the name of a log, without its ending, into numbers and what follows them: sessions that began within the same
+/// second are called `NAME`, `NAME.2` and so on.
+fn parts(path: &Path) -> Vec<(u64, String)> {
+    let is_digit = |it: char| it.is_ascii_digit();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let parts = name.split_inclusive(|it| !is_digit(it)).map(|part| {
+        let text = part.trim_start_matches(is_digit);
+        (part[..part.len() - text.len()].parse().unwrap_or(0), text.to_owned())
+    });
+    parts.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,5 +317,19 @@ mod tests {
         assert!(at("0001-1-c.spent.json").exists(), "for the sums");
         assert_eq!(logs[0].text(9).unwrap_err().code(), "not_found");
         assert!(SessionLog::list(&at("nowhere")).unwrap().is_empty());
+    }
+
+    /// Their names differ in a number alone then.
+    #[test]
+    fn sessions_that_began_within_a_second_are_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["0001-1-x.log", "0001-1-x.2.log", "0001-1-x.9.log", "0001-1-x.10.log", "0001-2-x.log"];
+        for name in names {
+            let text = "---\ntask_number: 1\nstarted_at: 2026-02-03T13:05:00Z\n---\n";
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let found: Vec<_> =
+            SessionLog::list(folder.path()).unwrap().iter().rev().map(SessionLog::name).collect();
+        assert_eq!(found, names);
     }
 }
