@@ -77,23 +77,35 @@ async fn wildfire_goes_on_until_nothing_is_left() {
     // By the numbers that they have here; the one that was left out is no dependency.
     assert_eq!(of("fourth").depends_on, [of("first").task_number, of("third").task_number]);
     let mut told = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..number {
         let refused =
             |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::Refused);
-        let Change::Notice(notice) = world.change(refused).await else { unreachable!() };
-        told.push(notice.message);
-    }
-    for part in ["its change of task #0001", "task #0010", "task #0011", "\"First\": it is there already"] {
+    let told = refusals(&mut world, 4).await;
+    for part in [
+        "refused its change of task #0001",
+        "refused task #0010",
+        "task #0011",
+        "\"First\": it is there already",
+    ] {
         assert!(told.iter().any(|line| line.contains(part)), "{part}: {told:?}");
     }
 }
 
+/// Waits for the next notices of what an import left out.
+async fn refusals(world: &mut World, number: usize) -> Vec<String> {
+        let Change::Notice(notice) = world.change(refused).await else { unreachable!() };
+        told.push(notice.message);
+    }
+    told
+}
+
 async fn a_refinement_changes_its_draft_alone() {
-    let world = World::new().await;
+    let mut world = World::new().await;
     let other = draft(&world, "other", "true").await;
     let script = format!(
         "{READY}; sed -i -e 's/^title: .*/title: better/' -e 's/^agent_sessions.*//' \"$WATCHFIRE_TASK_FILE\"
-        echo 'success: true' >> \"$WATCHFIRE_TASK_FILE\"
+        echo 'success: true' >> \"$WATCHFIRE_TASK_FILE\"; echo 'labels: [mine]' >> \"$WATCHFIRE_TASK_FILE\"
+        sed -i 's/^position: .*/position: 9/' \"$WATCHFIRE_TASK_FILE\"
         cd \"$WATCHFIRE_SESSION_DIR/tasks\"; echo 'title: new' > 0009.yaml; sed -i 's/^title: .*/title: mine/' {other}.yaml"
     );
     let task = draft(&world, "vague", &script).await;
@@ -107,12 +119,23 @@ async fn a_refinement_changes_its_draft_alone() {
         "failed: the agent left it a draft: case \"$FIRST\" in Refine*) true; touch \"$WATCHFIRE_SESSION_DIR/refine_done.yaml\";; *) sed -i 's/^status: .*/status: done/' \"$WATCHFIRE_TASK_FILE\";; esac"
     );
     assert!(matches!(summary.endings[&task], Ending::Merged { .. }), "{summary:?}");
-    assert_eq!(world.read(task).await.title, "better");
+    let refined = world.read(task).await;
+    assert_eq!((refined.title.as_str(), refined.labels.len()), ("better", 0));
+    assert_ne!(refined.position, 9);
     assert_eq!(world.read(other).await.title, "other");
     assert_eq!(world.project.store().list(&TaskQuery::new()).await.unwrap().tasks.len(), 2);
 }
 
 async fn a_step_is_stopped_with_its_run() {
+    let told = refusals(&mut world, 3).await;
+    for what in [
+        "its change of `labels`, `position`, `success`".to_owned(),
+        format!("its change of task #{other}"),
+        "the new task #0009".to_owned(),
+    ] {
+        let line = format!("refine #{task}: refused {what}");
+        assert_eq!(told.iter().filter(|it| **it == line).count(), 1, "{line}: {told:?}");
+    }
     let mut world = World::new().await;
     let task = draft(&world, "t", "sleep 1000").await;
     let run = world.project.run(RunRequest::wildfire()).await.unwrap();
@@ -225,3 +248,19 @@ async fn what_is_generated_counts_once_it_is_accepted() {
         assert_eq!(generate(mode).await.unwrap_err().code(), code, "{script}");
     }
 }
+    // What an agent may not propose is neither in the proposal nor passed over.
+    generates(
+        &world,
+        "echo '# more' >> tasks/0001.yaml; echo 'title: mine' > tasks/0008.yaml; touch tasks_done.yaml
+        printf 'title: Third\\nagent: other\\nretries: 3\\nstatus: ready\\nlabels: [x]\\n' > tasks/0009.yaml",
+    );
+    let proposal = generate(Mode::GenerateTasks).await.unwrap();
+    let [third] = &proposal.tasks[..] else { panic!("{proposal:?}") };
+    let left = (&third.agent, third.retries, third.status, third.labels.len());
+    assert_eq!(left, (&None, None, TaskStatus::Draft, 0));
+    let refused = ["its change of task #0001", "task \"mine\": it is there already"];
+    assert_eq!(proposal.refused, refused);
+    generates(&world, "echo 'title: mine' > tasks/0008.yaml; touch tasks_done.yaml");
+    let error = generate(Mode::GenerateTasks).await.unwrap_err().to_string();
+    assert!(error.contains("the agent wrote no new task: refused task \"mine\": it is there"), "{error}");
+

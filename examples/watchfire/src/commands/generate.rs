@@ -126,4 +126,7 @@ fn show(context: &Context, proposal: &Proposal) {
             context.out.line(text::lines(&task.acceptance_criteria));
         }
     }
+    for what in &proposal.refused {
+        context.out.line(format!("\nrefused {}", text::line(what)));
+    }
 }

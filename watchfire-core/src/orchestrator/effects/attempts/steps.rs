@@ -72,7 +72,7 @@ pub(in crate::orchestrator::effects) async fn import(
     given: Given,
 ) -> Result<Outcome> {
     let (folder, definition) = (files.join("tasks"), files.join("definition.md"));
-    let (given, written) = blocking("reading what a step wrote", move || {
+    let (given, mut written) = blocking("reading what a step wrote", move || {
         let mut written = read(&folder, &given)?;
         let text =
             read_untrusted(&definition, LIMIT)?.map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -80,19 +80,29 @@ pub(in crate::orchestrator::effects) async fn import(
         Ok((given, written))
     })
     .await?;
-    let refused =
-        |what: String| shared.notice(NoticeCode::Refused, None, format!("{}: {what}", life.subject));
-    written.refused.into_iter().for_each(&refused);
-    let ending = match (life.subject.phase(), given.draft) {
+    let draft = given.draft.filter(|_| life.subject.phase() == Some(Phase::Refine));
+    let mut tasks = Vec::new();
+    match &draft {
+        Some((draft, _)) => {
+            let changed = written.draft.iter().flatten().flat_map(|task| not_imported(draft, task));
+            let changed: Vec<_> = changed.map(|field| format!("`{field}`")).collect();
+            if !changed.is_empty() {
+                written.refused.push(format!("its change of {}", changed.join(", ")));
+            }
+            written.refused.extend(written.new.keys().map(|number| format!("the new task #{number}")));
+        }
+        None => tasks = new_ones(&given.tasks, written.new, &mut written.refused),
+    }
+    for what in &written.refused {
+        shared.notice(NoticeCode::Refused, None, format!("{}: refused {what}", life.subject));
+    }
+    let ending = match draft {
         _ if life.subject.is_proposal() => {
-            let tasks = new_ones(&given.tasks, written.new, &refused);
-            propose(shared, life.subject, Proposal { definition: written.definition, tasks }).await?
+            let Written { definition, refused, .. } = written;
+            propose(shared, life.subject, Proposal { definition, tasks, refused }).await?
         }
-        (Some(Phase::Refine), Some((draft, revision))) => {
-            written.new.keys().for_each(|number| refused(format!("the new task #{number}")));
-            refine(shared, &draft, &revision, written.draft).await?
-        }
-        _ => generate(shared, &given.tasks, written.new, &refused).await?,
+        Some((draft, revision)) => refine(shared, &draft, &revision, written.draft).await?,
+        None => Ending::Generated { tasks: create(shared, tasks).await? },
     };
     shared.store_changed(None);
     Ok(Outcome::Ended(ending))
@@ -196,31 +206,45 @@ async fn refine(
     }
 }
 
-/// Creates the tasks that an agent wrote, as drafts.
-async fn generate(
-    shared: &ProjectShared,
-    given: &[Task],
-    new: BTreeMap<TaskNumber, Task>,
-    refused: &impl Fn(String),
-) -> Result<Ending> {
-    let tasks = create(shared, new_ones(given, new, refused)).await?;
-    Ok(Ending::Generated { tasks })
+/// Returns the fields of a draft, other than those that a refinement is for, that the agent changed.
+fn not_imported(draft: &Task, written: &Task) -> BTreeSet<String> {
+    const WORDS: [&str; 5] = ["title", "prompt", "acceptance_criteria", "depends_on", "status"];
+    // The store's own, some of which every write changes.
+    const OWN: [&str; 4] = ["version", "task_id", "updated_at", "failure_reason"];
+    let fields = |task: &Task| match serde_json::to_value(task) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (before, after) = (fields(draft), fields(written));
+    let names = before.keys().chain(after.keys());
+    names
+        .filter(|name| !WORDS.contains(&name.as_str()) && !OWN.contains(&name.as_str()))
+        .filter(|name| before.get(*name) != after.get(*name))
+        .cloned()
+        .collect()
 }
 
-/// Returns the tasks that are not there already: a generation that writes the same again has found nothing.
-fn new_ones(given: &[Task], new: BTreeMap<TaskNumber, Task>, refused: &impl Fn(String)) -> Vec<Task> {
+/// Returns the tasks that are not there already, with the fields that count: a generation that writes the same again has
+/// found nothing.
+fn new_ones(given: &[Task], new: BTreeMap<TaskNumber, Task>, refused: &mut Vec<String>) -> Vec<Task> {
     let words = |task: &Task| (task.title.trim().to_lowercase(), task.prompt.trim().to_owned());
     let mut known: BTreeSet<_> = given.iter().map(words).collect();
-    let mut is_new = |task: &Task| {
-        let (is_new, is_named) = (known.insert(words(task)), !task.title.trim().is_empty());
-        if !is_named {
-            refused(format!("task #{}: it has no title", task.task_number));
-        } else if !is_new {
-            refused(format!("task {:?}: it is there already", task.title));
+    let mut tasks = Vec::new();
+    for task in new.into_values() {
+        if task.title.trim().is_empty() {
+            refused.push(format!("task #{}: it has no title", task.task_number));
+        } else if !known.insert(words(&task)) {
+            refused.push(format!("task {:?}: it is there already", task.title));
+        } else {
+            tasks.push(Task {
+                prompt: task.prompt,
+                acceptance_criteria: task.acceptance_criteria,
+                depends_on: task.depends_on,
+                ..Task::new(task.task_id, task.task_number, task.title)
+            });
         }
-        is_new && is_named
-    };
-    new.into_values().filter(|task| is_new(task)).collect()
+    }
+    tasks
 }
 
 /// Creates drafts, and returns their numbers. Dependencies follow to the numbers that they get: a person may have used
@@ -249,20 +273,24 @@ pub(crate) async fn create(shared: &ProjectShared, tasks: Vec<Task>) -> Result<V
 
 /// Saves a proposal until the next one of its kind.
 async fn propose(shared: &Arc<ProjectShared>, subject: Subject, mut proposal: Proposal) -> Result<Ending> {
-    let failed = |reason: &str| Ok(Ending::Failed { reason: reason.to_owned() });
+    let failed = |what: &str| {
+        let refused: Vec<_> = proposal.refused.iter().map(|what| format!("refused {what}")).collect();
+        let separator = if refused.is_empty() { "" } else { ": " };
+        Ok(Ending::Failed { reason: format!("{what}{separator}{}", refused.join("; ")) })
+    };
     match subject {
         Subject::GenerateDefinition => {
-            proposal.tasks.clear();
             let before = shared.settings().await?.0.definition;
             if proposal.definition.as_ref().is_none_or(|text| text.trim() == before.trim()) {
                 return failed("the agent wrote no other definition");
             }
+            proposal.tasks.clear();
         }
         _ => {
-            proposal.definition = None;
             if proposal.tasks.is_empty() {
-                return failed("the agent wrote no task");
+                return failed("the agent wrote no new task");
             }
+            proposal.definition = None;
         }
     }
     let path = proposed(shared, subject);
