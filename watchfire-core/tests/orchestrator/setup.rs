@@ -1,7 +1,7 @@
 //! The project's setup commands.
 
 use libtest_mimic::Trial;
-use watchfire_core::orchestrator::RunRequest;
+use watchfire_core::orchestrator::{RunRequest, SessionLog};
 use watchfire_core::schedule::{Ending, LifeState};
 
 use super::support::{DONE, World, within};
@@ -10,6 +10,7 @@ use super::trial;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("setup_runs_once_in_a_folder_and_before_verification", setup_runs_once),
+        trial("the_output_of_a_setup_is_in_a_log", the_output_of_a_setup_is_in_a_log),
         trial("a_failed_setup_starts_no_agent", a_failed_setup_starts_no_agent),
         trial("a_setup_can_be_stopped", a_setup_can_be_stopped),
     ]
@@ -27,6 +28,31 @@ async fn setup_runs_once() {
     world.project.run(RunRequest::task(task)).await.unwrap();
     let ending = world.ended(task).await;
     assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
+}
+
+/// In the log of the session that follows, or in one of its own.
+async fn the_output_of_a_setup_is_in_a_log() {
+    let mut world = World::new().await;
+    world.configure("setup: ['echo fetched', 'echo oops >&2; [ -e {mended} ]']\n");
+    let mended = world.temp.path().join("mended");
+    let yaml = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&yaml).unwrap().replace("{mended}", mended.to_str().unwrap());
+    std::fs::write(&yaml, text).unwrap();
+    let task = world.task("t", &format!("echo agent speaks; {DONE}")).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::SetupFailed { .. }));
+    let command = format!("echo oops >&2; [ -e {} ]", mended.display());
+    let prepared = format!("setup: echo fetched\nfetched\nsetup: {command}\noops\n");
+    let found = SessionLog::list(world.project.logs_dir()).unwrap();
+    assert_eq!((found.len(), found[0].task, &found[0].session), (1, Some(task), &None));
+    assert_eq!(found[0].text(1 << 20).unwrap().0, format!("{prepared}exit code 1\n"));
+    std::fs::write(&mended, "").unwrap();
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let found = SessionLog::list(world.project.logs_dir()).unwrap();
+    assert_eq!((found.len(), found[0].number), (2, 2));
+    let text = found[0].text(1 << 20).unwrap().0;
+    assert!(text.starts_with(&prepared) && text.contains("agent speaks"), "{text}");
 }
 
 async fn a_failed_setup_starts_no_agent() {

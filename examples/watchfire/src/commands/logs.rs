@@ -243,7 +243,11 @@ fn header(log: &SessionLog) -> Vec<String> {
     };
     let mut lines = vec![
         format!("{what}, session {}", log.number),
-        text::line(&format!("{} in {}", log.agent, log.sandbox)),
+        // Of a setup that failed: no agent was started.
+        text::line(&match log.sandbox.as_str() {
+            "" => log.agent.clone(),
+            sandbox => format!("{} in {sandbox}", log.agent),
+        }),
     ];
     lines.extend(log.started_at.as_ref().map(|at| format!("started {}", at.local())));
     let exit = log.spent.as_ref().and_then(|record| record.exit.as_deref()).unwrap_or_default();

@@ -116,6 +116,7 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
                 previous: None,
                 opened,
                 options,
+                setup: String::new(),
                 resume: None,
                 others: Vec::new(),
             })

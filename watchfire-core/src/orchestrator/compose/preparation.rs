@@ -39,6 +39,8 @@ pub(crate) struct SessionRequest {
     pub(crate) previous: Option<PreviousAttempt>,
     pub(crate) opened: Opened,
     pub(crate) options: RunOptions,
+    /// The commands that prepared its folder and their output, for its log.
+    pub(crate) setup: String,
     /// The session to resume.
     pub(crate) resume: Option<Kept>,
 }
@@ -57,6 +59,7 @@ impl SessionRequest {
             previous: None,
             opened,
             options,
+            setup: String::new(),
             resume: None,
         }
     }

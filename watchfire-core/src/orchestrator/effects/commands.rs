@@ -76,21 +76,21 @@ impl Commands {
         Ok(Self { setting: Arc::new(setting), limit })
     }
 
-    /// Runs one command line to its end, with everything that it started.
-    pub(super) async fn run(&self, line: &str) -> Result<Option<Failure>> {
+    /// Runs one command line to its end, with everything that it started. Returns its output.
+    pub(super) async fn run(&self, line: &str) -> Result<std::result::Result<String, Failure>> {
         let (setting, command) = (Arc::clone(&self.setting), line.to_owned());
         let confined = blocking("confining a command", move || setting.confine(&command)).await?;
         let limits = RunLimits::default().with_timeout(self.limit).with_output(OUTPUT);
         let ran = session::run(&self.setting.shared.inner.helper, confined, limits).await?;
+        let output = format!("{}{}", ran.stdout.text(), ran.stderr.text()).trim_end().to_owned();
         if ran.success() {
-            return Ok(None);
+            return Ok(Ok(output));
         }
         let how = match ran.timed_out {
             true => format!("took longer than {} s", self.limit.as_secs()),
             false => format!("exit code {}", ran.code()),
         };
-        let output = format!("{}{}", ran.stdout.text(), ran.stderr.text()).trim_end().to_owned();
-        Ok(Some(Failure { command: line.to_owned(), how, output }))
+        Ok(Err(Failure { command: line.to_owned(), how, output }))
     }
 }
 

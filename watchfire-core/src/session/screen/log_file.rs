@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::files::open_untrusted;
-use crate::observe::Sanitizer;
+use crate::observe::{Sanitizer, present};
 use crate::{Error, ErrorKind, Result};
 
 /// Number of bytes gathered before a write.
@@ -15,6 +15,8 @@ const BATCH: usize = 32 * 1024;
 const EVERY: Duration = Duration::from_secs(1);
 /// Upper bound for the header.
 const HEADER: u64 = 64 * 1024;
+/// Key of the length of what stands between the header and the agent's output, in bytes.
+const SETUP: &str = "setup_bytes: ";
 /// Size at which the log is closed with a line that says so.
 const LIMIT: u64 = 64 << 20;
 
@@ -31,8 +33,9 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Creates the file, readable by its owner only, and writes `header` between two `---` lines.
-    pub(crate) fn create(path: &Path, header: &[(&str, String)]) -> Result<Self> {
+    /// Creates the file, readable by its owner only. Writes `header` between two `---` lines, and behind it `setup`, the text
+    /// of what ran before the agent.
+    pub(crate) fn create(path: &Path, header: &[(&str, String)], setup: &str) -> Result<Self> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let failed = |e| Error::io("making a session log", e).with_path(path);
         let mut options = File::options();
@@ -45,7 +48,13 @@ impl LogFile {
             let value = value.replace(|c: char| c.is_control(), " ");
             pending.push_str(&format!("{name}: {value}\n"));
         }
+        let setup = present(setup);
+        if !setup.is_empty() {
+            // `resume` counts the agent's output alone.
+            pending.push_str(&format!("{SETUP}{}\n", setup.len()));
+        }
         pending.push_str("---\n");
+        pending.push_str(&setup);
         file.write_all(pending.as_bytes()).map_err(failed)?;
         let written = pending.len() as u64;
         pending.clear();
@@ -62,6 +71,9 @@ impl LogFile {
         let length = file.metadata().map_err(failed)?.len();
         file.take(HEADER).read_to_end(&mut head).map_err(failed)?;
         let end = head.windows(5).position(|bytes| bytes == b"\n---\n").map_or(0, |at| at + 5);
+        let header = String::from_utf8_lossy(&head[..end]);
+        let setup = header.lines().find_map(|line| line.strip_prefix(SETUP)?.parse::<usize>().ok());
+        let end = end.saturating_add(setup.unwrap_or(0));
         let skip = usize::try_from(length.saturating_sub(end as u64)).unwrap_or(usize::MAX);
         let (path, last) = (path.to_path_buf(), Instant::now());
         let pending = String::new();
@@ -138,13 +150,13 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("0001-1.log");
         let header = [("task_number", "1".to_owned()), ("agent", "a\nb".to_owned())];
-        let mut log = LogFile::create(&path, &header).unwrap();
+        let mut log = LogFile::create(&path, &header, "").unwrap();
         log.push(b"\x1b[31mhel").await;
         log.push(b"lo\x1b[0m\r\nworld").await;
         log.finish().await;
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "---\ntask_number: 1\nagent: a b\n---\nhello\nworld\n");
-        assert!(LogFile::create(&path, &[]).is_err(), "a log is never overwritten");
+        assert!(LogFile::create(&path, &[], "").is_err(), "a log is never overwritten");
     }
 
     #[tokio::test]
@@ -153,14 +165,14 @@ mod tests {
         let output = "one\r\n\x1b[31mtwö\x1b[0m three\r\nfour";
         let header = [("agent", "a".to_owned())];
         let whole = temp.path().join("whole.log");
-        let mut log = LogFile::create(&whole, &header).unwrap();
+        let mut log = LogFile::create(&whole, &header, "setup: x\ny\n").unwrap();
         log.push(output.as_bytes()).await;
         log.finish().await;
         let whole = std::fs::read(&whole).unwrap();
         for cut in 0..output.len() {
             for chunk in [1, 5, 100] {
                 let path = temp.path().join(format!("{cut}-{chunk}.log"));
-                let mut killed = LogFile::create(&path, &header).unwrap();
+                let mut killed = LogFile::create(&path, &header, "setup: x\ny\n").unwrap();
                 killed.push(&output.as_bytes()[..cut]).await;
                 killed.write().await;
                 drop(killed);
@@ -180,7 +192,7 @@ mod tests {
         for is_idle in [false, true] {
             let temp = tempfile::tempdir().unwrap();
             let path = temp.path().join("0001-1.log");
-            let mut log = LogFile::create(&path, &[]).unwrap();
+            let mut log = LogFile::create(&path, &[], "").unwrap();
             log.written = LIMIT;
             log.push(if is_idle { b"a" } else { &[b'a'; BATCH] }).await;
             // As after a second of silence.

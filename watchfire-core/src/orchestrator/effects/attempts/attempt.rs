@@ -301,14 +301,17 @@ async fn work_on(
     };
     reached(|| "workspace opened");
     // A setup may take half an hour. Dropping it ends the command and everything that it started.
-    let failure = tokio::select! {
-        failure = Box::pin(setup::run(shared, number, &opened, &life.options)) => failure?,
+    let prepared = tokio::select! {
+        prepared = Box::pin(setup::run(shared, life, &task, &opened)) => prepared?,
         _ = control.wait_stopped() => return Err(stopped()),
     };
-    if let Some(Failure { command, how, output }) = failure {
-        let ending = Ending::SetupFailed { command, how, output };
-        return Ok(Work::from(Outcome::Ended(ending)));
-    }
+    let setup = match prepared {
+        Ok(log) => log,
+        Err(Failure { command, how, output }) => {
+            let ending = Ending::SetupFailed { command, how, output };
+            return Ok(Work::from(Outcome::Ended(ending)));
+        }
+    };
     go_on(control)?;
     let target = opened.target.clone().unwrap_or_default();
     // Computed anew, because the target may have moved since the merge that failed.
@@ -317,7 +320,7 @@ async fn work_on(
         _ => Vec::new(),
     };
     let previous = previous(life, conflicts, &opened);
-    let request = SessionRequest { previous, ..request(life, &task, opened, phase) };
+    let request = SessionRequest { previous, setup, ..request(life, &task, opened, phase) };
     let (started, ended) = run_session(shared, life, &task, request, control).await?;
     Box::pin(take_over(shared, life, number, started, &ended, control)).await
 }

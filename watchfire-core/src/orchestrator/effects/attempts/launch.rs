@@ -325,6 +325,7 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
         preparation.compose(Agent::MustBeThere)?;
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
+    let setup = preparation.request.setup.clone();
     let log_name =
         files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
     let header = [
@@ -340,7 +341,7 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
         ("started_at", inner.clock.now().to_string()),
     ];
     // A session without a log is better than none.
-    let log_file = LogFile::create(&log_name, &header)
+    let log_file = LogFile::create(&log_name, &header, &setup)
         .inspect_err(|error| {
             shared.notice(NoticeCode::Session, None, format!("no session log: {}", error.report()));
         })

@@ -139,6 +139,7 @@ pub(super) fn request(life: &Life, task: &Task, opened: Opened, phase: Option<Ph
         previous: None,
         opened,
         options: life.options.clone(),
+        setup: String::new(),
         resume: None,
     }
 }

@@ -7,29 +7,37 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::files::{make_private, read_untrusted, replace};
-use crate::model::TaskNumber;
+use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
+use crate::orchestrator::compose::files;
 use crate::orchestrator::effects::commands::{Commands, Failure, Place};
 use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::schedule::{NoticeCode, RunOptions};
+use crate::schedule::{Life, NoticeCode};
+use crate::session::LogFile;
 use crate::workspace::Opened;
 
 /// Upper bound for the size of a note.
 const NOTE: u64 = 1 << 20;
 
-/// Runs the setup commands in a task's folder, unless they have run there. Returns the one that failed.
+/// Runs the setup commands in a task's folder, unless they have run there. Returns the commands and their output for the
+/// session's log, or the command that failed.
+///
+/// No session follows a setup that failed, so its output gets a log of its own.
 pub(in crate::orchestrator::effects) async fn run(
     shared: &Arc<ProjectShared>,
-    task: TaskNumber,
+    life: &Life,
+    task: &Task,
     opened: &Opened,
-    options: &RunOptions,
-) -> Result<Option<Failure>> {
+) -> Result<std::result::Result<String, Failure>> {
     let (project, settings) = shared.settings().await?;
+    let mut log = String::new();
     if project.setup.is_empty() {
-        return Ok(None);
+        return Ok(Ok(log));
     }
+    let (options, started_at) = (&life.options, shared.inner.clock.now());
+    let (whole, task) = (task, task.task_number);
     let note = Note::new(&shared.state_dir, task, &opened.cwd, &project.setup)?;
     if note.is_written()? {
-        return Ok(None);
+        return Ok(Ok(log));
     }
     let place = Place {
         path: opened.cwd.clone(),
@@ -40,13 +48,43 @@ pub(in crate::orchestrator::effects) async fn run(
     let commands = Commands::new(shared, &project, &settings, options, place).await?;
     for line in &project.setup {
         shared.notice(NoticeCode::Workspace, Some(task), format!("setting up: {line}"));
-        if let Some(failure) = commands.run(line).await? {
-            return Ok(Some(failure));
+        let ran = commands.run(line).await?;
+        let (output, how) = match &ran {
+            Ok(output) => (output, None),
+            Err(failure) => (&failure.output, Some(&failure.how)),
+        };
+        log.push_str(&format!("setup: {line}\n"));
+        for text in Some(output).into_iter().chain(how).filter(|text| !text.is_empty()) {
+            log.push_str(&format!("{text}\n"));
+        }
+        if let Err(failure) = ran {
+            keep(shared, whole, life.attempt, &started_at, &log).await;
+            return Ok(Err(failure));
         }
     }
     // After the last command: a setup that was killed half-way runs again as a whole.
     blocking("noting that a folder is set up", move || note.write()).await?;
-    Ok(None)
+    Ok(Ok(log))
+}
+
+/// Writes the output of a setup that failed into a log of the task, in which no session is named.
+async fn keep(shared: &Arc<ProjectShared>, task: &Task, attempt: Attempt, started_at: &Timestamp, log: &str) {
+    let path = files::log_name(&shared.logs_dir, Some(task), Mode::Task, attempt, started_at);
+    let header = [
+        ("project_id", shared.id.to_string()),
+        ("task_number", task.task_number.value().to_string()),
+        ("session_number", attempt.to_string()),
+        ("agent", "setup".to_owned()),
+        ("mode", Mode::Task.to_string()),
+        ("started_at", started_at.to_string()),
+    ];
+    let log = log.to_owned();
+    let written =
+        blocking("keeping the output of a setup", move || LogFile::create(&path, &header, &log).map(drop));
+    if let Err(error) = written.await {
+        let message = format!("no log of the setup: {}", error.report());
+        shared.notice(NoticeCode::Session, Some(task.task_number), message);
+    }
 }
 
 /// The note that the commands have run in a folder: with its identity, since a new attempt may have a new folder.

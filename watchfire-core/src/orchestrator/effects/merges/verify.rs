@@ -40,7 +40,7 @@ pub(in crate::orchestrator::effects) async fn run(
     let mut failure = Ok(None);
     for line in project.setup.iter().chain(&project.verify) {
         shared.report(Fact::Verifying { life: life.id, command: line.clone() });
-        failure = commands.run(line).await;
+        failure = commands.run(line).await.map(std::result::Result::err);
         if !matches!(failure, Ok(None)) {
             break;
         }
