@@ -46,18 +46,20 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
 /// Returns the remark beside the title, if the mark does not say everything.
 pub(crate) fn remark(info: &TaskInfo) -> String {
     let state = info.word();
+    let first = |reason: String| text::line(reason.lines().next().unwrap_or_default());
     // The heading of the list already says it.
     if state == info.task.status.as_str() {
-        return String::new();
+        let refinement = info.task.failure_reason.clone().filter(|_| info.task.status == TaskStatus::Draft);
+        return refinement.map(first).unwrap_or_default();
     }
-    let reason = reason(info).map(|reason| text::line(reason.lines().next().unwrap_or_default()));
+    let reason = reason(info).map(first);
     reason.map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))
 }
 
 fn reason(info: &TaskInfo) -> Option<String> {
     let said = || match info.word() {
-        // A task that a person marked as failed has its reason only in the file.
-        "failed" => info.task.failure_reason.clone(),
+        // A task that a person marked as failed has its reason only in the file, and so has a draft that could not be refined.
+        "failed" | "draft" => info.task.failure_reason.clone(),
         _ => None,
     };
     info.detail().or_else(said)

@@ -241,6 +241,10 @@ impl TaskPatch {
                 task.merge_failure_reason = None;
                 task.completed_at = None;
             }
+            // Of a refinement that failed.
+            if before.status == TaskStatus::Draft && status == TaskStatus::Ready {
+                task.failure_reason = None;
+            }
             // Setting `done` once more keeps the time at which the task first became done.
             if status == TaskStatus::Done && task.completed_at.is_none() {
                 task.completed_at = Some(now.clone());

@@ -14,6 +14,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("wildfire_goes_on_until_nothing_is_left", wildfire_goes_on_until_nothing_is_left),
         trial("a_refinement_changes_its_draft_alone", a_refinement_changes_its_draft_alone),
+        trial(
+            "a_refinement_that_failed_says_why_on_its_draft",
+            a_refinement_that_failed_says_why_on_its_draft,
+        ),
         trial("a_step_is_stopped_with_its_run", a_step_is_stopped_with_its_run),
         trial("each_session_names_its_phase", each_session_names_its_phase),
         trial("a_step_goes_on_after_a_restart", a_step_goes_on_after_a_restart),
@@ -76,10 +80,6 @@ async fn wildfire_goes_on_until_nothing_is_left() {
     assert_eq!(of("third").acceptance_criteria, "- it runs\n- twice\n");
     // By the numbers that they have here; the one that was left out is no dependency.
     assert_eq!(of("fourth").depends_on, [of("first").task_number, of("third").task_number]);
-    let mut told = Vec::new();
-    for _ in 0..number {
-        let refused =
-            |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::Refused);
     let told = refusals(&mut world, 4).await;
     for part in [
         "refused its change of task #0001",
@@ -93,6 +93,10 @@ async fn wildfire_goes_on_until_nothing_is_left() {
 
 /// Waits for the next notices of what an import left out.
 async fn refusals(world: &mut World, number: usize) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..number {
+        let refused =
+            |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::Refused);
         let Change::Notice(notice) = world.change(refused).await else { unreachable!() };
         told.push(notice.message);
     }
@@ -123,10 +127,6 @@ async fn a_refinement_changes_its_draft_alone() {
     assert_eq!((refined.title.as_str(), refined.labels.len()), ("better", 0));
     assert_ne!(refined.position, 9);
     assert_eq!(world.read(other).await.title, "other");
-    assert_eq!(world.project.store().list(&TaskQuery::new()).await.unwrap().tasks.len(), 2);
-}
-
-async fn a_step_is_stopped_with_its_run() {
     let told = refusals(&mut world, 3).await;
     for what in [
         "its change of `labels`, `position`, `success`".to_owned(),
@@ -136,6 +136,29 @@ async fn a_step_is_stopped_with_its_run() {
         let line = format!("refine #{task}: refused {what}");
         assert_eq!(told.iter().filter(|it| **it == line).count(), 1, "{line}: {told:?}");
     }
+    assert_eq!(world.project.store().list(&TaskQuery::new()).await.unwrap().tasks.len(), 2);
+}
+
+async fn a_refinement_that_failed_says_why_on_its_draft() {
+    let mut world = World::new().await;
+    let mended = world.temp.path().join("mended");
+    let script = format!("[ -e '{}' ] && {READY}", mended.display());
+    let task = draft(&world, "t", &script).await;
+    generates(&world, "");
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    within(run.wait()).await.unwrap();
+    let read = world.read(task).await;
+    let reason = read.failure_reason.unwrap_or_default();
+    assert!(reason.starts_with("not refined: failed: the agent left it a draft"), "{reason}");
+    assert_eq!((read.status, read.success), (TaskStatus::Draft, None));
+    std::fs::write(&mended, "").unwrap();
+    let run = world.project.run(RunRequest::wildfire()).await.unwrap();
+    within(run.wait()).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(world.read(task).await.failure_reason, None);
+}
+
+async fn a_step_is_stopped_with_its_run() {
     let mut world = World::new().await;
     let task = draft(&world, "t", "sleep 1000").await;
     let run = world.project.run(RunRequest::wildfire()).await.unwrap();
@@ -238,16 +261,6 @@ async fn what_is_generated_counts_once_it_is_accepted() {
     assert_eq!(world.read(created[1]).await.depends_on, created[..1]);
     assert_eq!(world.read(created[1]).await.status, TaskStatus::Draft);
 
-    let codes = [
-        ("touch tasks_done.yaml", Mode::GenerateTasks, "target_off"),
-        ("exit 1", Mode::GenerateDefinition, "target_off"),
-        ("", Mode::Chat, "invalid_input"),
-    ];
-    for (script, mode, code) in codes {
-        generates(&world, script);
-        assert_eq!(generate(mode).await.unwrap_err().code(), code, "{script}");
-    }
-}
     // What an agent may not propose is neither in the proposal nor passed over.
     generates(
         &world,
@@ -264,3 +277,13 @@ async fn what_is_generated_counts_once_it_is_accepted() {
     let error = generate(Mode::GenerateTasks).await.unwrap_err().to_string();
     assert!(error.contains("the agent wrote no new task: refused task \"mine\": it is there"), "{error}");
 
+    let codes = [
+        ("touch tasks_done.yaml", Mode::GenerateTasks, "target_off"),
+        ("exit 1", Mode::GenerateDefinition, "target_off"),
+        ("", Mode::Chat, "invalid_input"),
+    ];
+    for (script, mode, code) in codes {
+        generates(&world, script);
+        assert_eq!(generate(mode).await.unwrap_err().code(), code, "{script}");
+    }
+}

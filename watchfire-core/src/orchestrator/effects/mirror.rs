@@ -3,7 +3,7 @@
 use super::claims;
 use crate::ErrorKind;
 use crate::failpoint::reached;
-use crate::model::TaskNumber;
+use crate::model::{TaskNumber, TaskStatus};
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Ending, LifeId, NoticeCode};
 use crate::store::TaskPatch;
@@ -33,6 +33,30 @@ pub(super) async fn mirror(shared: &ProjectShared, life: LifeId, task: TaskNumbe
         | Ending::Closed => return,
     };
     write_patch(shared, life, task, patch).await;
+}
+
+/// Writes the reason why a refinement failed into the file of its draft, where it stays until the draft becomes ready.
+pub(super) async fn mirror_refinement(shared: &ProjectShared, draft: TaskNumber, ending: &Ending) {
+    if ending.is_good() || matches!(ending, Ending::Stopped { .. }) {
+        return;
+    }
+    let reason = format!("not refined: {ending}");
+    let written = async {
+        let task = shared.store.get(draft).await?;
+        // A person was faster.
+        if task.value.status != TaskStatus::Draft || task.value.is_deleted() {
+            return Ok(());
+        }
+        let patch = TaskPatch::new().with_failure_reason(reason);
+        shared.store.update(draft, patch, Some(&task.revision), None).await.map(drop)
+    };
+    match written.await {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Conflict) => {
+            let message = format!("writing down why it is not refined: {}", error.report());
+            shared.notice(NoticeCode::Store, Some(draft), message);
+        }
+        _ => {}
+    }
 }
 
 /// Writes the obstacle that keeps its work from the target into the task's file.

@@ -10,16 +10,20 @@ use crate::journal::State;
 use crate::model::TaskNumber;
 use crate::orchestrator::compose::{progress, resume};
 use crate::orchestrator::shared::{Bearer, ProjectShared, archive, blocking};
-use crate::schedule::{Ending, Life, LifeId, NoticeCode};
+use crate::schedule::{Ending, Life, LifeId, NoticeCode, Subject};
 use crate::session::Mailbox;
 use crate::workspace::{RemoveRequest, Removed, WorkspaceKey};
 
 /// Releases everything that was held for a life that has ended. Writes its record on disk last, as the mark
 /// that the release is complete.
 pub(crate) async fn release(shared: &Arc<ProjectShared>, life: Life) {
+    // The machine decided it, perhaps at the start, before anything was claimed.
+    let by_machine = |ending: &&Ending| matches!(ending, Ending::GaveUp { .. } | Ending::Limited { .. });
+    if let (Subject::Refine { draft }, Some(ending)) = (life.subject, life.ending().filter(by_machine)) {
+        mirror::mirror_refinement(shared, draft, ending).await;
+    }
     if let (Some(task), Some(ending)) = (life.subject.task(), life.ending()) {
-        // The machine decided it, perhaps at the start, before anything was claimed.
-        let is_its_own = matches!(ending, Ending::GaveUp { .. } | Ending::Limited { .. });
+        let is_its_own = by_machine(&ending);
         if is_its_own && claims::claim(shared, life.id, task).await.is_ok() {
             mirror::mirror(shared, life.id, task, ending).await;
         }

@@ -20,11 +20,11 @@ use crate::model::{Attempt, TaskNumber};
 use crate::orchestrator::compose::{SessionRequest, open_in_a_chat};
 use crate::orchestrator::effects::capture::capture;
 use crate::orchestrator::effects::commands::Failure;
-use crate::orchestrator::effects::mirror::mirror;
+use crate::orchestrator::effects::mirror::{mirror, mirror_refinement};
 use crate::orchestrator::effects::outcome::{outcome_of, tell_kept, trouble, uncaptured, unless_unfinished};
 use crate::orchestrator::effects::{claims, room};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking};
-use crate::schedule::{Ending, Fact, Life, NoticeCode, Outcome, SessionEnd, StopReason};
+use crate::schedule::{Ending, Fact, Life, NoticeCode, Outcome, SessionEnd, StopReason, Subject};
 use crate::session::Ended;
 use crate::workspace::{CaptureRequest, Captured};
 use crate::{Error, ErrorKind, Result};
@@ -116,12 +116,17 @@ async fn conclude(
             Work { outcome, captured }
         }
     };
-    if let (Outcome::Ended(ending) | Outcome::Uncaptured(ending), Some(task)) =
-        (&outcome, life.subject.task())
-    {
+    if let Outcome::Ended(ending) | Outcome::Uncaptured(ending) = &outcome {
         // In a task of its own, too: the store may be the one that panicked.
-        let (mirrored, ending) = (Arc::clone(&shared), ending.clone());
-        let _ = tokio::spawn(async move { mirror(&mirrored, id, task, &ending).await }).await;
+        let (mirrored, ending, subject) = (Arc::clone(&shared), ending.clone(), life.subject);
+        let mirroring = tokio::spawn(async move {
+            match subject {
+                Subject::Task { task } => mirror(&mirrored, id, task, &ending).await,
+                Subject::Refine { draft } => mirror_refinement(&mirrored, draft, &ending).await,
+                _ => {}
+            }
+        });
+        let _ = mirroring.await;
     }
     // Before the first capture of a task there is no tip to compare with.
     let progress = match (&before, &captured.tip) {
@@ -129,7 +134,7 @@ async fn conclude(
         _ => captured.commits > 0,
     };
     // Before the report: the schedule must not step on a board that still shows the task as before.
-    shared.store_changed(life.subject.task());
+    shared.store_changed(life.subject.about());
     shared.report(Fact::Attempted { life: id, outcome, tip: captured.tip, progress });
 }
 
