@@ -256,7 +256,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "merge.strategy", STRATEGIES, "`merge`", "merges", "squash", "The shape of the history."),
     key(Project, "merge.batch", Number, "1", "merges", "4", "Maximum number of finished tasks that are merged and verified together."),
     key(Project, "wildfire", Section, "", "", "", "Options of wildfire: tasks are refined, generated and worked on until nothing is left to do."),
-    key(Project, "wildfire.rounds", Number, "no limit", "wildfire", "3", "Maximum number of times that a run generates tasks."),
+    key(Project, "wildfire.rounds", Number, "no limit", "wildfire", "3", "Maximum number of times that a run generates tasks. 0 means no limit."),
     key(Project, "wildfire.review", Flag, "false", "wildfire", "true", "Ends a run after it has generated tasks, so that a person looks at them first."),
     key(Project, "wildfire.agent", Text, "the project's", "wildfire", "claude-code", "The agent that refines and generates tasks, by name."),
     key(Project, "wildfire.execute", Section, "", "", "", "The work on tasks in wildfire."),
