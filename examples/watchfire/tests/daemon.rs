@@ -126,6 +126,9 @@ fn runs_go_to_the_daemon() {
     world.run(&root, ["run", "4", "--no-merge"]).good();
     let merged = world.run(&root, ["branches", "merge", "4"]).good().stdout;
     assert!(merged.contains("#0004 merged"), "{merged}");
+    // Once more, when its branch is gone.
+    let merged = world.run(&root, ["branches", "merge", "4"]).good().stdout;
+    assert!(merged.contains("#0004 merged"), "{merged}");
     world.run(&root, ["branches", "delete", "2", "--discard"]).good();
     world.run(&root, ["branches", "prune"]).good();
     assert_eq!(with.started(&root)["pid"], pid);

@@ -350,7 +350,9 @@ impl ProjectHandle {
             let last = ledger.tasks.get(&task).filter(|_| ledger.life_of(task).is_none())?;
             last.ending.clone()
         });
-        let is_there = |how: &Ending| matches!(how, Ending::Merged { target: Some(to), .. } if to == target);
+        // An empty one is the branch that is checked out, for which the list below answers.
+        let is_target = |to: &str| target.is_empty() || to == target;
+        let is_there = |how: &Ending| matches!(how, Ending::Merged { target: Some(to), .. } if is_target(to));
         let Some(how) = ending.await?.filter(is_there) else { return Ok(None) };
         let key = task.to_string();
         let branches = self.0.workspace.list().await?;
