@@ -171,6 +171,28 @@ fn a_run_that_waits_for_its_turn_says_so() {
     assert_eq!(run.wait().unwrap().code(), Some(3));
 }
 
+/// It was taken over with its session, and goes on.
+#[test]
+fn a_task_that_is_resumed_does_not_wait_for_itself() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let go = world.path("go");
+    let waits = format!("run until test -e '{}'; do sleep 0.02; done", go.display());
+    world.task(&root, "Long", &format!("issue usage_limit \"limit\"\n{waits}\nwrite n 1\ncommit n\ndone"));
+    with.started(&root);
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it waits for its limit", || world.states(&root)[0].1 == "limited");
+    with.kill(&root);
+    until("another one runs", || world.run(&root, ["daemon", "start"]).code == Some(0));
+    let run = world.command(&root, ["resume", "1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    until("it goes on", || world.states(&root)[0].1 == "running");
+    // Longer than a run keeps silent about its turn.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    fs::write(go, "").unwrap();
+    let said = String::from_utf8(run.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.contains("merged") && !said.contains("waits for its turn"), "{said}");
+}
+
 /// An agent gets what its own terminal has, and not what the daemon's had; no file of the home gets any of it.
 #[test]
 fn an_agent_gets_the_variables_of_its_terminal() {

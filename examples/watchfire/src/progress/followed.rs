@@ -54,7 +54,12 @@ impl<'a> Followed<'a> {
         };
         let run = RunId(worker.start(request).await?.run_id);
         // In this program nothing else has the turn.
-        let may_queue = worker.own().is_none() && !scope.is_general();
+        let is_its_own =
+            |life: &Life| life.subject.task().is_some_and(|task| scope.named().any(|it| it == task));
+        let waits = |life: &Life| matches!(life.state, LifeState::Waiting { .. });
+        // An agent that is at work on it already was taken over, or goes on.
+        let runs = state.lives.iter().any(|life| is_its_own(life) && !life.has_ended() && !waits(life));
+        let may_queue = worker.own().is_none() && !scope.is_general() && !runs;
         let mut followed = Self {
             worker,
             run,
