@@ -314,6 +314,10 @@ fn work_goes_on_after_a_limit() {
     let said = run(&["run", "1", "--no-sandbox"], first).code(3).stdout;
     assert!(said.contains("limit"), "{said}");
     assert_eq!(world.states(&root), [(1, "limited".to_owned())]);
+    let said = world.run(&root, ["answer", "1", "Go on"]).code(1).stderr;
+    assert!(said.contains("it waits for a limit") && said.contains("watchfire resume 1"), "{said}");
+    let said = world.run(&root, ["answer", "1", ""]).code(2).stderr;
+    assert!(said.contains("the answer is empty"), "{said}");
     let said =
         run(&["resume", "1"], "run test -e first.txt\nwrite second.txt x\ncommit second\ndone\nexit 0")
             .good()

@@ -360,6 +360,11 @@ pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result
     };
     let life = life.ok_or_else(waits_for_nobody)?;
     match (word, &life.state) {
+        (Word::Answer { .. }, LifeState::Limited { .. }) => {
+            let error = Error::new(ErrorKind::InvalidInput, "the task asks nothing: it waits for a limit");
+            let hint = format!("when it is over: watchfire resume {}", task.value());
+            Err(error.with("task", task).with("hint", hint).into())
+        }
         // A life that runs needs no resume.
         (Word::Resume, _) if life.waits_for_person() => worker.resume(life.id).await.map(|()| String::new()),
         (Word::Answer { question, text }, LifeState::Asking { questions }) => {

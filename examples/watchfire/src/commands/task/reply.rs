@@ -36,6 +36,9 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) async fn answer(context: &Context, args: AnswerArgs) -> Result<Exit> {
     let AnswerArgs { to, text, question } = args;
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the answer is empty", "watchfire answer N \"…\""));
+    }
     let Ok(number) = to.parse::<TaskNumber>() else {
         let answered = observe::connect(context).await?.answer(&to, &text).await?;
         return Ok(told(context, &answered));
