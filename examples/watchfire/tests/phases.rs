@@ -122,3 +122,32 @@ fn a_wrong_name_is_found_before_anything_starts() {
     let told = world.run(&root, ["doctor"]);
     assert!(told.stdout.contains("planner, huge"), "{}", told.stdout);
 }
+
+#[test]
+fn a_draft_says_why_it_was_not_refined() {
+    let world = World::new();
+    let root = world.project("project", "default_agent: worker");
+    agents(&world);
+    let leaves = "cd \"$WATCHFIRE_SESSION_DIR\"; touch refine_done.yaml generate_done.yaml\n";
+    fs::write(world.home.join("agent"), leaves).unwrap();
+    world.run(&root, ["task", "add", "--prompt", "Vague words", "--title", "draft"]).good();
+    world.run(&root, WILDFIRE).code(3);
+    for args in [&["task", "list"][..], &["task", "show", "1"]] {
+        let said = world.run(&root, args).good().stdout;
+        let why = "not refined: failed: the agent left it a draft: Vague words";
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_task_that_a_budget_refuses_says_that_nothing_was_started() {
+    let world = World::new();
+    let root = world.project("project", "default_agent: worker");
+    agents(&world);
+    let settings = world.path("watchfire-home/settings.yaml");
+    let text = fs::read_to_string(&settings).unwrap() + "budget: {task: 5, unknown: refuse}\n";
+    fs::write(&settings, text).unwrap();
+    world.run(&root, ["task", "add", "--prompt", "x", "--title", "ready", "--ready"]).good();
+    let said = world.run(&root, ["run", "1", "--no-sandbox"]).code(3).stdout;
+    assert!(said.contains("no agent was started; set `budget.unknown: allow` in settings.yaml"), "{said}");
+}

@@ -111,7 +111,10 @@ pub(crate) fn text_summary(out: Out, ended: &Ended) -> String {
             lines.push(out.style.dim(&format!("    … {skipped} lines before")));
         }
         lines.extend(shown.iter().skip(skipped).map(|line| format!("    {line}").trim_end().to_owned()));
-        if let Some(next) = next_step(number, ending) {
+        // A task that is gone had its sessions, too.
+        let it = tasks.iter().find(|info| info.task.task_number == *number);
+        let started = it.is_none_or(|info| info.task.agent_sessions > 0);
+        if let Some(next) = next_step(number, ending, started) {
             lines.push(format!("    {}", out.style.dim(&next)));
         }
     }
@@ -203,7 +206,7 @@ pub(in crate::commands) fn next_step_of(number: TaskNumber, state: &LifeState) -
 }
 
 /// Returns what a person may do about an ending.
-fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
+fn next_step(number: &TaskNumber, ending: &Ending, started: bool) -> Option<String> {
     let number = number.value();
     Some(match ending {
         Ending::Conflict { .. } | Ending::VerifyFailed { .. } | Ending::Failed { .. } => {
@@ -214,9 +217,17 @@ fn next_step(number: &TaskNumber, ending: &Ending) -> Option<String> {
         Ending::Limited { until: Some(_), .. } => format!(
             "its work is on watchfire/{number:04}; when the limit is over: watchfire run {number}. `on_limit: wait` goes on by itself"
         ),
-        Ending::Limited { .. } => format!(
-            "what it did is on watchfire/{number:04}; raise `budget` in settings.yaml, then: watchfire run {number}"
-        ),
+        Ending::Limited { reason, .. } => {
+            let did = match started {
+                true => format!("what it did is on watchfire/{number:04}"),
+                false => "no agent was started".to_owned(),
+            };
+            let cure = match reason.contains("`budget.unknown`") {
+                true => "set `budget.unknown: allow` in settings.yaml, or name another agent",
+                false => "raise `budget` in settings.yaml",
+            };
+            format!("{did}; {cure}, then: watchfire run {number}")
+        }
         Ending::SetupFailed { .. } => {
             "mend `setup` in .watchfire/project.yaml, or what it runs; no agent was started".to_owned()
         }
