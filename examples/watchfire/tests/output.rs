@@ -219,6 +219,14 @@ fn prompts_are_listed_and_replaced() {
     ] {
         assert!(listed.contains(line), "{line}{listed}");
     }
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("test_integrity.md")).unwrap();
+    let listed = world.run(&root, ["prompts"]).good().stdout;
+    assert!(
+        listed.contains(".watchfire/prompts/test_integrity.md is ignored: ") && !listed.contains("root:"),
+        "{listed}"
+    );
+    let looked = world.run(&root, ["doctor"]).stdout;
+    assert!(looked.contains("prompts/test_integrity.md  ignored: "), "{looked}");
     let said = world.run(&root, ["prompts", "tests"]).code(2).stderr;
     assert!(said.contains("there is no such section"), "{said}");
 }

@@ -5,7 +5,7 @@ use watchfire_core::ErrorKind;
 use watchfire_core::model::{PromptSection, TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::{ChatRequest, MergeOptions, RunRequest, SandboxRecord, TaskInfo};
 use watchfire_core::sandbox::Denials;
-use watchfire_core::schedule::{CommandId, Ending, LifeState, RunId};
+use watchfire_core::schedule::{Change, CommandId, Ending, LifeState, RunId};
 use watchfire_core::store::{DocumentName, TaskPatch, TaskQuery};
 use watchfire_core::terminal::Size;
 use watchfire_core::workspace::Removed;
@@ -17,6 +17,7 @@ use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
+        trial("a_link_in_place_of_a_prompt_is_ignored", a_link_in_place_of_a_prompt_is_ignored),
         trial("prompts_are_in_the_projects_words", prompts_are_in_the_projects_words),
         trial("tasks_run_in_work_order_and_merge", tasks_run_in_work_order_and_merge),
         trial("a_run_of_long_ago_can_be_asked_for", a_run_of_long_ago_can_be_asked_for),
@@ -157,6 +158,23 @@ async fn folders_are_made_ready_while_an_agent_works() {
     within(world.orchestrator.shutdown()).await;
     let calls = world.fake.calls();
     assert!(calls.contains(&"no longer kept ready".to_owned()), "{calls:?}");
+}
+
+/// It may lead to a file that no agent may see.
+async fn a_link_in_place_of_a_prompt_is_ignored() {
+    let mut world = World::new().await;
+    let (secret, folder) = (world.temp.path().join("secret"), world.root().join(".watchfire/prompts"));
+    std::fs::write(&secret, "Hidden words.\n").unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink(&secret, folder.join("scope_rules.md")).unwrap();
+    let built_in =
+        "grep -q '<scope_rules>' \"$SYSTEM_PROMPT\" && ! grep -q 'Hidden w[o]rds' \"$SYSTEM_PROMPT\"";
+    let task = world.task("t", &format!("{built_in} && {DONE}")).await;
+    world.project.run(RunRequest::task(task)).await.unwrap();
+    let told = |change: &Change| matches!(change, Change::Notice(it) if it.message.starts_with("prompts/scope_rules.md is ignored: "));
+    world.change(told).await;
+    let ending = world.ended(task).await;
+    assert!(matches!(ending, Ending::Merged { .. }), "{ending}");
 }
 
 async fn prompts_are_in_the_projects_words() {

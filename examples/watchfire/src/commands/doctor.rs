@@ -106,7 +106,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
     };
     let (project, root, files, work) = match context.project().await {
         Ok(open) => {
-            let (files, work) = (files::look(&open.root).await, work::look(&open).await);
+            let (files, work) = (files::look(&open.root, &open.store).await, work::look(&open).await);
             (open.project().await.ok(), open.root, files, work)
         }
         // Without a project the report is about the machine alone.

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::json;
-use watchfire_core::Error;
 use watchfire_core::model::PromptSection;
 use watchfire_core::store::{DocumentName, TaskStore as _};
+use watchfire_core::{Error, ErrorKind};
 
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -42,9 +42,16 @@ impl Worded {
 
 pub(crate) async fn run(context: &Context, args: PromptsArgs) -> Result<Exit> {
     let project = context.project().await?;
-    let mut sections = Vec::new();
+    let (mut sections, mut ignored) = (Vec::new(), Vec::new());
     for section in PromptSection::ALL.iter().copied().filter(|it| args.section.is_none_or(|one| one == *it)) {
-        let own = project.store.document(DocumentName::Prompt(section)).await?;
+        let own = match project.store.document(DocumentName::Prompt(section)).await {
+            // Sessions get the built-in text then.
+            Err(error) if error.kind() == ErrorKind::Malformed => {
+                ignored.push(format!("{section}.md is ignored: {}", error.message()));
+                None
+            }
+            own => own?,
+        };
         sections.push(Worded { section, own: own.map(|document| document.value) });
     }
     // A file with a mistake in its name would change nothing in silence.
@@ -54,15 +61,17 @@ pub(crate) async fn run(context: &Context, args: PromptsArgs) -> Result<Exit> {
         .map(|it| json!({ "section": it.section.as_str(), "own": it.own.is_some(), "text": it.text() }))
         .collect();
     let is_one = args.section.is_some();
-    context.out.report(json!({ "sections": listed, "no_sections": strays }), |out| match is_one {
-        // The bare text, so that it can be redirected to the project's file.
-        true => sections.iter().map(|it| format!("{}\n", text::lines(it.text()).trim_end())).collect(),
-        false => list(out, &sections, &strays),
+    context.out.report(json!({ "sections": listed, "no_sections": strays, "ignored": ignored }), |out| {
+        match is_one {
+            // The bare text, so that it can be redirected to the project's file.
+            true => sections.iter().map(|it| format!("{}\n", text::lines(it.text()).trim_end())).collect(),
+            false => list(out, &sections, &strays, &ignored),
+        }
     });
     Ok(Exit::Good)
 }
 
-fn list(out: Out, sections: &[Worded], strays: &[String]) -> String {
+fn list(out: Out, sections: &[Worded], strays: &[String], ignored: &[String]) -> String {
     let mut lines = String::new();
     for worded in sections {
         let name = worded.section.as_str();
@@ -75,6 +84,10 @@ fn list(out: Out, sections: &[Worded], strays: &[String]) -> String {
     }
     for stray in strays {
         let said = format!(".watchfire/prompts/{stray} changes nothing: there is no section of that name");
+        lines.push_str(&format!("{}\n", out.style.yellow(&said)));
+    }
+    for what in ignored {
+        let said = format!(".watchfire/prompts/{}", text::line(what));
         lines.push_str(&format!("{}\n", out.style.yellow(&said)));
     }
     lines

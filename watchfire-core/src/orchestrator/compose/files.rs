@@ -28,6 +28,8 @@ pub(crate) struct Documents {
     pub(crate) wording: BTreeMap<PromptSection, String>,
     /// The tasks of the project, by status, each in work order.
     pub(crate) tasks: Vec<Task>,
+    /// Texts of sections that are not used, because a link or something else that is no file stands at their place.
+    pub(crate) ignored: Vec<String>,
 }
 
 impl Documents {
@@ -37,10 +39,16 @@ impl Documents {
             let document = store.document(name).await?;
             Ok::<_, Error>(document.map(|document| document.value).unwrap_or_default())
         };
-        let mut wording = BTreeMap::new();
+        let (mut wording, mut ignored) = (BTreeMap::new(), Vec::new());
         for section in PromptSection::ALL {
-            if let Some(own) = store.document(DocumentName::Prompt(*section)).await? {
-                wording.insert(*section, own.value);
+            match store.document(DocumentName::Prompt(*section)).await {
+                Ok(None) => {}
+                Ok(Some(own)) => drop(wording.insert(*section, own.value)),
+                // Never followed: it may lead to a file that no agent may see.
+                Err(error) if error.kind() == ErrorKind::Malformed => {
+                    ignored.push(format!("prompts/{section}.md is ignored: {}", error.report()));
+                }
+                Err(error) => return Err(error),
             }
         }
         let mut tasks = Vec::new();
@@ -50,6 +58,7 @@ impl Documents {
         }
         Ok(Self {
             wording,
+            ignored,
             memory: text(DocumentName::Memory).await?,
             instructions: text(DocumentName::Instructions).await?,
             tasks,

@@ -140,6 +140,10 @@ pub(in crate::orchestrator::effects) async fn start(
         shared.notice(NoticeCode::Session, task.as_ref().map(|task| task.task_number), message);
     }
     let documents = Documents::read(&*shared.store).await?;
+    for what in &documents.ignored {
+        let task = task.as_ref().map(|task| task.task_number);
+        shared.notice(NoticeCode::Store, task, what.clone());
+    }
     let preparation = Preparation {
         shared: Arc::clone(shared),
         backend: Arc::clone(&backend),
@@ -321,11 +325,11 @@ async fn feed(session: Arc<dyn SessionProcess>, prompt: PromptDelivery, noted: O
 fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
     let shared = Arc::clone(&preparation.shared);
     let inner = &shared.inner;
+    let setup = preparation.request.setup.clone();
     let Composed { folders, context, launch, policy, command, choice, task, attempt, restored } =
         preparation.compose(Agent::MustBeThere)?;
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
-    let setup = preparation.request.setup.clone();
     let log_name =
         files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
     let header = [
