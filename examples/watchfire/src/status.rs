@@ -14,8 +14,10 @@ pub(crate) fn info(task: Task, state: &State, is_open: bool) -> TaskInfo {
     let mut info = TaskInfo::recorded(task, state);
     // The journal of a killed process still has its lives. Those that wait for a person do so without a
     // process, too.
-    if !is_open && info.life.as_ref().is_some_and(|life| !life.waits_for_person()) {
-        info.life = None;
+    let gone = info.life.take_if(|life| !is_open && !life.waits_for_person());
+    // The next start tries again. Until then the task is not done, whatever its file says.
+    if let (Some(setback), Some(last)) = (gone.and_then(|life| life.setback), &mut info.last) {
+        (last.ending, last.claimed) = (Some(setback), true);
     }
     info
 }

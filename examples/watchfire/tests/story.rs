@@ -492,3 +492,20 @@ fn the_log_of_a_silent_agent_is_up_to_date() {
     fs::write(root.join(".watchfire/worktrees/0001/go"), "").unwrap();
     run.end().good();
 }
+
+/// A run that ends while a task waits for its next attempt: the task's file says done, and it is not.
+#[test]
+fn a_task_that_was_not_verified_does_not_look_done() {
+    let world = World::new();
+    let root = world.project("shop", "verify: ['false']");
+    let prompt = "Do it.\n\n```watchfire-script\nwrite v v\ncommit v\ndone\nexit 0\n```\n";
+    let add = ["task", "add", "--title", "V", "--prompt", prompt, "--agent", "scripted", "--ready"];
+    world.run(&root, add.into_iter().chain(["--retries", "5"])).good();
+    world.task(&root, "Login", "issue auth_required please log in\nhang");
+    world.run(&root, ["run", "all", "--no-sandbox", "--no-wait"]).code(3);
+    let listed = world.run(&root, ["task", "list", "--json"]).good().json();
+    let task = &listed["tasks"][0];
+    assert!(task["state"] != "done" && task["reason"].as_str().unwrap().contains("false"), "{task}");
+    let shown = world.run(&root, ["task", "list"]).good().stdout;
+    assert!(shown.contains("[✗] #0001 V"), "{shown}");
+}
