@@ -11,7 +11,8 @@ pub(crate) struct Block {
     pub(crate) language: String,
     /// What follows the language after commas, such as `no_run`.
     pub(crate) flags: Vec<String>,
-    /// What follows after a space, such as `exit=3`.
+    /// What follows after a space, such as `exit=3`, or stands in a comment `<!-- exit=3 -->` on the line before, for pages that
+    /// rustdoc reads.
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) lines: Vec<String>,
 }
@@ -31,7 +32,9 @@ pub(crate) struct Step {
 pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut open: Option<(String, Block)> = None;
+    let mut before = "";
     for (index, line) in page.lines().enumerate() {
+        let above = std::mem::replace(&mut before, line);
         if let Some((end, block)) = &mut open {
             if line.trim() == end {
                 found.extend(open.take().map(|(_, block)| block));
@@ -46,7 +49,9 @@ pub(crate) fn blocks(page: &str) -> Vec<Block> {
             open =
                 Some(("-->".to_owned(), Block { first, language: "setup".to_owned(), ..Block::default() }));
         } else if ticks >= 3 {
-            open = Some(("`".repeat(ticks), Block { first, ..described(&line[ticks..]) }));
+            let comment = above.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+            let info = [&line[ticks..], comment.unwrap_or_default()].join(" ");
+            open = Some(("`".repeat(ticks), Block { first, ..described(info.trim_end()) }));
         }
     }
     assert!(open.is_none(), "a block has no end: {open:?}");
@@ -124,15 +129,17 @@ fn line_fits(expected: &str, actual: &str) -> bool {
 /// Checks the reader itself.
 pub(crate) fn a_page_is_read_as_people_read_it() {
     let page = "# T\n\n```console exit=3\n$ one\n> two\nout …\n…\n$ three\n```\n<!-- setup\nmake it\n-->\n\
-                ````rust,no_run\n```\nx\n```\n````\n```sh skip=\"needs a network\" file=a b=c\nls\n```\n";
+                ````rust,no_run\n```\nx\n```\n````\n```sh skip=\"needs a network\" file=a b=c\nls\n```\n\
+                <!-- skip=\"why\" -->\n```sh\nls\n```\n";
     let found = blocks(page);
     let languages: Vec<_> = found.iter().map(|block| block.language.as_str()).collect();
-    assert_eq!(languages, ["console", "setup", "rust", "sh"]);
+    assert_eq!(languages, ["console", "setup", "rust", "sh", "sh"]);
     assert_eq!((found[0].attributes["exit"].as_str(), found[0].first), ("3", 4));
     assert_eq!(found[2].flags, ["no_run"]);
     assert_eq!(found[2].lines, ["```", "x", "```"]);
     let read: Vec<_> = ["skip", "file", "b"].map(|key| found[3].attributes[key].as_str()).into();
     assert_eq!(read, ["needs a network", "a", "c"]);
+    assert_eq!(found[4].attributes["skip"], "why");
     let step = |at, command: &str, height, expected: &[&str]| Step {
         at,
         command: command.to_owned(),
