@@ -34,8 +34,8 @@ pub(in crate::orchestrator::effects) async fn run(
         return Ok(Ok(log));
     }
     let (options, started_at) = (&life.options, shared.inner.clock.now());
-    let (whole, task) = (task, task.task_number);
-    let note = Note::new(&shared.state_dir, task, &opened.cwd, &project.setup)?;
+    let number = task.task_number;
+    let note = Note::new(&shared.state_dir, number, &opened.cwd, &project.setup)?;
     if note.is_written()? {
         return Ok(Ok(log));
     }
@@ -47,7 +47,7 @@ pub(in crate::orchestrator::effects) async fn run(
     };
     let commands = Commands::new(shared, &project, &settings, options, place).await?;
     for line in &project.setup {
-        shared.notice(NoticeCode::Workspace, Some(task), format!("setting up: {line}"));
+        shared.notice(NoticeCode::Workspace, Some(number), format!("setting up: {line}"));
         let ran = commands.run(line).await?;
         let (output, how) = match &ran {
             Ok(output) => (output, None),
@@ -58,7 +58,7 @@ pub(in crate::orchestrator::effects) async fn run(
             log.push_str(&format!("{text}\n"));
         }
         if let Err(failure) = ran {
-            keep(shared, whole, life.attempt, &started_at, &log).await;
+            keep(shared, task, life.attempt, &started_at, &log).await;
             return Ok(Err(failure));
         }
     }
