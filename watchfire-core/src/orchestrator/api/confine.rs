@@ -79,7 +79,7 @@ impl Orchestrator {
         let flag = request.options.agent.clone();
         let default = inner.default_backend.clone();
         let name = resolve::backend(flag, request.task.as_ref(), &project, &settings, default)?;
-        let documents = Documents::read(&*shared.store).await?;
+        let documents = Documents::read(&*shared.store, None, request.task.as_ref()).await?;
         let preparation = Preparation {
             shared: Arc::clone(&shared),
             backend: inner.backend(&name.value, &settings)?,
@@ -118,7 +118,7 @@ async fn session_request(shared: &Arc<ProjectShared>, request: ConfineRequest) -
                 options,
                 setup: String::new(),
                 resume: None,
-                others: Vec::new(),
+                others: None,
             })
         }
         (Scope::Root, _) => effects::enter_chat(shared, Attempt(1), options).await,

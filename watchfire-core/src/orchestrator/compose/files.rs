@@ -26,15 +26,20 @@ pub(crate) struct Documents {
     pub(crate) instructions: String,
     /// The project's own texts of sections of the prompt.
     pub(crate) wording: BTreeMap<PromptSection, String>,
-    /// The tasks of the project, by status, each in work order.
+    /// The tasks whose files the session gets, beside its own.
     pub(crate) tasks: Vec<Task>,
     /// Texts of sections that are not used, because a link or something else that is no file stands at their place.
     pub(crate) ignored: Vec<String>,
 }
 
 impl Documents {
-    /// Reads the documents from the store.
-    pub(crate) async fn read(store: &dyn TaskStore) -> Result<Self> {
+    /// Reads the documents from the store for a session on `own`. A step is `given` its tasks; other sessions get those of the
+    /// project.
+    pub(crate) async fn read(
+        store: &dyn TaskStore,
+        given: Option<Vec<Task>>,
+        own: Option<&Task>,
+    ) -> Result<Self> {
         let text = async |name| {
             let document = store.document(name).await?;
             Ok::<_, Error>(document.map(|document| document.value).unwrap_or_default())
@@ -51,11 +56,13 @@ impl Documents {
                 Err(error) => return Err(error),
             }
         }
-        let mut tasks = Vec::new();
-        for status in [TaskStatus::Ready, TaskStatus::Draft, TaskStatus::Done] {
-            let list = store.list(&TaskQuery::new().with_status(status)).await?.tasks;
-            tasks.extend(list.into_iter().map(|task| task.value));
-        }
+        let tasks = match given {
+            Some(tasks) => tasks,
+            None => {
+                let all = store.list(&TaskQuery::new()).await?.tasks;
+                others(all.into_iter().map(|task| task.value).collect(), own)
+            }
+        };
         Ok(Self {
             wording,
             ignored,
@@ -68,7 +75,7 @@ impl Documents {
 
 /// Returns the other tasks whose files a session on `own` gets: those that it depends on, then the open ones in work order,
 /// then the latest of those that are done.
-pub(crate) fn others(mut tasks: Vec<Task>, own: Option<&Task>) -> Vec<Task> {
+fn others(mut tasks: Vec<Task>, own: Option<&Task>) -> Vec<Task> {
     tasks.retain(|task| own.is_none_or(|own| own.task_number != task.task_number));
     let needed = |task: &Task| own.is_some_and(|own| own.depends_on.contains(&task.task_number));
     tasks.sort_by_key(|task| match task.status {
@@ -192,4 +199,29 @@ pub(crate) fn log_name(
 fn read_text(path: &Path) -> Result<Option<String>> {
     let bytes = read_untrusted(path, LIMIT)?;
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::model::{Project, ProjectId};
+    use crate::store::{MemoryStore, NewTask};
+
+    #[tokio::test]
+    async fn a_step_gets_no_task_that_it_was_not_given() {
+        let project = Project::new(ProjectId::random(), "p");
+        let store = MemoryStore::new(project, Arc::new(SystemClock));
+        let own = store.create(NewTask::new("own"), None).await.unwrap().value;
+        store.create(NewTask::new("made meanwhile"), None).await.unwrap();
+        let titles = async |given, own| {
+            let documents = Documents::read(&store, given, own).await.unwrap();
+            documents.tasks.into_iter().map(|task| task.title).collect::<Vec<_>>()
+        };
+        assert_eq!(titles(None, Some(&own)).await, ["made meanwhile"]);
+        // A step of a project that was empty compares what its agent makes of nothing.
+        assert!(titles(Some(Vec::new()), None).await.is_empty());
+    }
 }

@@ -33,8 +33,9 @@ pub(crate) struct SessionRequest {
     pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) task: Option<Task>,
-    /// The other tasks of a step. Empty for other sessions, which get those of the project.
-    pub(crate) others: Vec<Task>,
+    /// The tasks that a step is given, because it compares what the agent makes of them. `None` for other sessions, which get
+    /// those of the project.
+    pub(crate) others: Option<Vec<Task>>,
     pub(crate) attempt: Attempt,
     pub(crate) previous: Option<PreviousAttempt>,
     pub(crate) opened: Opened,
@@ -54,7 +55,7 @@ impl SessionRequest {
             mode,
             phase: None,
             task: None,
-            others: Vec::new(),
+            others: None,
             attempt: Attempt(1),
             previous: None,
             opened,
@@ -144,11 +145,7 @@ impl Preparation {
     pub(crate) fn compose(self, needed: Agent) -> Result<Composed> {
         let Self { shared, backend, session, project, settings, documents, request } = self;
         let inner = &shared.inner;
-        let SessionRequest { mode, phase, task, others, attempt, previous, opened, options, resume, .. } =
-            request;
-        // A step names the tasks that it was given, because it compares what the agent makes of them.
-        let tasks = if others.is_empty() { files::others(documents.tasks, task.as_ref()) } else { others };
-        let documents = Documents { tasks, ..documents };
+        let SessionRequest { mode, phase, task, attempt, previous, opened, options, resume, .. } = request;
         let agent = agent_settings(&shared, backend.name(), phase, &project, &settings)?;
         let variables = inner.variables(&options);
         // Before any folder is made, so that a missing program leaves nothing behind.

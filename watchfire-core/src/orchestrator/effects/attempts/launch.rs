@@ -116,7 +116,7 @@ pub(in crate::orchestrator::effects) async fn admit(
 pub(in crate::orchestrator::effects) async fn start(
     shared: &Arc<ProjectShared>,
     life: &Life,
-    request: SessionRequest,
+    mut request: SessionRequest,
 ) -> Result<Started> {
     let (project, settings) = shared.settings().await?;
     let inner = &shared.inner;
@@ -139,7 +139,8 @@ pub(in crate::orchestrator::effects) async fn start(
             "the variables of the program that asked for it are gone with a restart; it gets ours".to_owned();
         shared.notice(NoticeCode::Session, task.as_ref().map(|task| task.task_number), message);
     }
-    let documents = Documents::read(&*shared.store).await?;
+    let given = request.others.take();
+    let documents = Documents::read(&*shared.store, given, task.as_ref()).await?;
     for what in &documents.ignored {
         let task = task.as_ref().map(|task| task.task_number);
         shared.notice(NoticeCode::Store, task, what.clone());

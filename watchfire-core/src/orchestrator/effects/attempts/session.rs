@@ -134,7 +134,7 @@ pub(super) fn request(life: &Life, task: &Task, opened: Opened, phase: Option<Ph
         mode: Mode::Task,
         phase,
         task: Some(task.clone()),
-        others: Vec::new(),
+        others: None,
         attempt: life.attempt,
         previous: None,
         opened,

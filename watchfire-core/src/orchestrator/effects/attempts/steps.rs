@@ -59,7 +59,7 @@ pub(in crate::orchestrator::effects) async fn prepare(
     request.phase = life.subject.phase();
     request.attempt = life.attempt;
     request.task = draft.as_ref().map(|(draft, _)| draft.clone());
-    request.others.clone_from(&tasks);
+    request.others = Some(tasks.clone());
     request.previous = answered(life);
     Ok(Ok((request, Given { tasks, draft })))
 }
