@@ -92,7 +92,7 @@ fn what_matters_is_asked() {
     assert!(file.contains("cargo test") && file.contains("default_agent: \"scripted\""), "{file}");
 }
 
-/// What `run` would refuse, `doctor` says before.
+/// `doctor` names in advance what `run` would refuse.
 #[test]
 fn doctor_fails_where_no_task_could_run() {
     let world = World::new();

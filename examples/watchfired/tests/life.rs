@@ -231,7 +231,7 @@ async fn after_a_stop_nothing_starts_by_itself() {
     until_task(&daemon, &project, 2, "merged").await;
 }
 
-/// Where the settings say so, agents end with the last client, and others do not.
+/// Stops agents once the last client has gone, if the settings ask for it, and not before.
 #[tokio::test]
 async fn agents_end_with_the_last_client_where_asked() {
     let world = World::new();

@@ -427,7 +427,7 @@ async fn refuses_others(mark: Mark) {
 
 watchfire_core::register_helper_role!("test-stranger", knock);
 
-/// Connects as nobody, and reads what it is given before the connection is closed.
+/// Connects as another user, and counts the bytes that arrive before the connection is closed.
 fn knock(args: RoleArgs) -> i32 {
     let nobody = rustix::process::Uid::from_raw(65534);
     rustix::thread::set_thread_uid(nobody).unwrap();

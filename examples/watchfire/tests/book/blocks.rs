@@ -9,10 +9,10 @@ pub(crate) struct Block {
     pub(crate) first: usize,
     /// The language: `console`, `yaml`, `rust`, …; `setup` for a set-up.
     pub(crate) language: String,
-    /// What follows the language after commas, such as `no_run`.
+    /// Words after the language and a comma, such as `no_run`.
     pub(crate) flags: Vec<String>,
-    /// What follows after a space, such as `exit=3`, or stands in a comment `<!-- exit=3 -->` on the line before, for pages that
-    /// rustdoc reads.
+    /// Attributes after a space, such as `exit=3`. Pages that rustdoc reads have them in a comment on the line before:
+    /// `<!-- exit=3 -->`.
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) lines: Vec<String>,
 }

@@ -209,7 +209,7 @@ fn running(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// What the person and the agents wrote into the task files is all there.
+/// Checks that the task files hold everything that the person and the agents wrote.
 async fn files(
     store: &impl watchfire_core::store::TaskStore,
     person: &Person<'_>,

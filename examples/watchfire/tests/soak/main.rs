@@ -43,7 +43,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// How a start of the orchestrator ends.
+/// The end of one start of the orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Leave {
     Killed,

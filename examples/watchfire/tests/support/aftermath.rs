@@ -46,7 +46,7 @@ pub(crate) fn merges(subjects: &str, task: TaskNumber) -> usize {
     subjects.lines().filter(|subject| subject.starts_with(&start)).count()
 }
 
-/// What an agent noted is reachable, or in its worktree.
+/// Checks that each commit an agent noted is reachable, or in its worktree.
 pub(crate) fn work(world: &World, root: &Path, wrong: &mut Vec<String>) {
     let mut all = world.git(root, &["log", "--all", "-p", "--format="]);
     for worktree in fs::read_dir(root.join(".watchfire/worktrees")).into_iter().flatten().flatten() {
@@ -85,7 +85,7 @@ pub(crate) async fn claims(folder: &Path, tasks: u32, wrong: &mut Vec<String>) {
 }
 
 /// Neither sessions nor locks are left, and every worktree in `kept`, by the number of its task, is of work that is not merged.
-/// What a merge put aside is for the caller to judge.
+/// Leaves out what a merge put aside, which the caller judges.
 pub(crate) fn leftovers(root: &Path, state_dir: &Path, kept: &[u32], wrong: &mut Vec<String>) {
     for session in names(&state_dir.join("sessions")) {
         wrong.push(format!("the folder of session {session} is left"));

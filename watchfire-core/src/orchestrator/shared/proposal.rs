@@ -13,7 +13,7 @@ pub struct Proposal {
     pub definition: Option<String>,
     /// Drafts. Their numbers are the agent's, and so are those in `depends_on`.
     pub tasks: Vec<Task>,
-    /// What else the agent wrote and may not propose, in words.
+    /// Descriptions of everything else that the agent wrote and may not propose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
 }
