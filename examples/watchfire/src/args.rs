@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, history, init, login,
-    logs, observe, program, prompts, run, sandbox, schema, settings, task, tui,
+    logs, observe, program, prompts, run, sandbox, settings, task, tui,
 };
 use crate::demo;
 
@@ -122,7 +122,7 @@ pub(crate) enum Command {
     /// Show and change the settings of the project, or your own
     Settings(settings::SettingsArgs),
     /// Print the JSON Schema of a file, with which editors complete it
-    Schema(schema::SchemaArgs),
+    Schema(program::SchemaArgs),
     /// Report what this machine has: git, agents, sandboxes, disk, settings
     Doctor(doctor::DoctorArgs),
     /// Print the script with which a shell completes commands, tasks and agents

@@ -22,7 +22,7 @@ use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
 use super::chat::ChatArgs;
-use super::ended_chats;
+use super::chat::ended;
 use super::keys::{Ctrl, Key, Keys, PASTE, PASTED};
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
@@ -100,7 +100,7 @@ pub(super) async fn chat(
         Some(wanted) => {
             let request = EndedChatsRequest { project_id: project_id.clone() };
             let ended = daemon.work().ended_chats(request).await.map_err(ApiError::from)?.into_inner();
-            ended_chats::choose(ended.chats, wanted).await?.to_string()
+            ended::choose(ended.chats, wanted).await?.to_string()
         }
         None => String::new(),
     };

@@ -1,5 +1,7 @@
 //! `watchfire chat`: connects the person's terminal to the agent's.
 
+pub(super) mod ended;
+
 use std::time::Instant;
 
 use clap::Args;
@@ -10,8 +12,8 @@ use watchfire_core::schedule::{Change, ChatPlace, Notice};
 use watchfire_core::session::{AttachRequest, Session};
 use watchfire_core::{Error, ErrorKind};
 
+use super::attach;
 use super::keys::{Key, Keys};
-use super::{attach, ended_chats};
 use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -101,7 +103,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
         let _serving = serve(&home, &project);
         if let Some(wanted) = &args.resume {
             let chosen = tokio::select! {
-                chosen = ended_chats::choose(project.ended_chats().await?, wanted) => chosen?,
+                chosen = ended::choose(project.ended_chats().await?, wanted) => chosen?,
                 () = interrupts.first() => return Ok(()),
             };
             request.options.resume = Some(chosen);

@@ -1,5 +1,7 @@
 //! `watchfire daemon`: starts, shows and ends the program that runs agents for all terminals.
 
+mod install;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use watchfire_core::process::CommandSpec;
 use watchfire_core::{Error, ErrorKind};
 use watchfired::DaemonArgs;
 
-use super::install::{self, InstallArgs};
+use self::install::InstallArgs;
 use crate::context::{Context, home_path};
 use crate::failure::{Exit, Failure, Result};
 use crate::{terminal, text};

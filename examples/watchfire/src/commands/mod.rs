@@ -10,11 +10,9 @@ pub(crate) mod daemon;
 pub(crate) mod definition;
 pub(crate) mod diff;
 pub(crate) mod doctor;
-mod ended_chats;
 pub(crate) mod generate;
 pub(crate) mod history;
 pub(crate) mod init;
-mod install;
 mod keys;
 pub(crate) mod login;
 pub(crate) mod logs;
@@ -23,7 +21,6 @@ pub(crate) mod program;
 pub(crate) mod prompts;
 pub(crate) mod run;
 pub(crate) mod sandbox;
-pub(crate) mod schema;
 pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod tui;
@@ -74,7 +71,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Daemon(command) => daemon::run(context, command).await,
         Command::Definition(args) => definition::run(context, args).await,
         Command::Settings(args) => settings::run(context, args).await,
-        Command::Schema(args) => schema::run(context, &args),
+        Command::Schema(args) => program::schema(context, &args),
         Command::Backup => backup::save(context).await,
         Command::Restore => backup::restore(context).await,
         Command::Diff(args) => diff::run(context, args).await,

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::{terminal, text};
 
 /// A chat that has ended.
-pub(super) struct EndedChat {
+pub(in crate::commands) struct EndedChat {
     session: String,
     agent: String,
     ended_at: String,
@@ -40,7 +40,7 @@ impl From<work_proto::EndedChat> for EndedChat {
 
 /// Returns the session of the chat that `wanted` names: its number in the list or the beginning of its id. An empty name asks
 /// the person, unless there is only one.
-pub(super) async fn choose(
+pub(in crate::commands) async fn choose(
     chats: impl IntoIterator<Item = impl Into<EndedChat>>,
     wanted: &str,
 ) -> Result<SessionId> {

@@ -29,7 +29,7 @@ enum File {
     Task,
 }
 
-pub(crate) fn run(context: &Context, args: &SchemaArgs) -> Result<Exit> {
+pub(in crate::commands) fn run(context: &Context, args: &SchemaArgs) -> Result<Exit> {
     let file = match args.file {
         File::Settings => KeyFile::Settings,
         File::Project => KeyFile::Project,
