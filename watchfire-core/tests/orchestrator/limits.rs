@@ -263,7 +263,8 @@ async fn waits_for_the_machine(world: &mut World) -> Life {
 }
 
 fn tasks_wait_for_descriptors() -> Result<(), Failed> {
-    ["0", "4", "10", "20", "31"].into_iter().try_for_each(|left| run(child("test-descriptors").arg(left)))?;
+    // Not up to the last one: what is open only for a moment counts as used when the limit is set.
+    ["0", "4", "10", "20"].into_iter().try_for_each(|left| run(child("test-descriptors").arg(left)))?;
     // They may run short although there was room for a session.
     ["0", "4", "10", "20"]
         .into_iter()

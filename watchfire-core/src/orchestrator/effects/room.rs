@@ -162,4 +162,16 @@ mod tests {
             "too little memory is free (available_mb: 30): Cannot allocate memory (os error 12)"
         );
     }
+
+    #[test]
+    fn the_last_descriptors_are_kept() {
+        assert!(enough_descriptors(Some(100), 100 - LEAST_DESCRIPTORS).is_ok());
+        assert!(enough_descriptors(None, 1_000_000).is_ok(), "no limit");
+        let error = enough_descriptors(Some(100), 101 - LEAST_DESCRIPTORS).unwrap_err();
+        assert!(error.is_trouble(), "{error:?}");
+        assert_eq!(
+            error.report(),
+            "too few file descriptors are free (free: 31, ulimit -n: 100): Too many open files (os error 24)"
+        );
+    }
 }
