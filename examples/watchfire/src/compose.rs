@@ -2,7 +2,7 @@
 
 use watchfire_core::Result;
 use watchfire_core::backend::Backends;
-use watchfire_core::model::Settings;
+use watchfire_core::model::{BackendName, Settings};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{SandboxChoice, SandboxSet};
 // The same as the daemon's, but that no task starts by itself: a command line runs what the person asks for.
@@ -18,6 +18,12 @@ pub(crate) fn sandboxes() -> Result<SandboxSet> {
 /// Returns the agents: the linked ones, and the programs that the settings name.
 pub(crate) fn backends(settings: &Settings) -> Result<Backends> {
     Backends::linked()?.with_configured(settings)
+}
+
+/// Refuses an agent that this program does not know.
+pub(crate) fn check_agent(agent: &BackendName, settings: &Settings) -> Result<()> {
+    let known = backends(settings)?.get(agent.as_str()).map(drop);
+    known.map_err(|error| error.with("hint", "watchfire doctor lists the agents of this machine"))
 }
 
 /// Returns the sandbox that the flags ask for, if they name one.

@@ -29,6 +29,15 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
         .with("said", done.stderr.text().trim()))
 }
 
+/// Fails where git is not installed, without which nothing can be done in a project.
+pub(crate) fn require() -> Result<()> {
+    let missing = |error| {
+        Error::new(ErrorKind::ProgramMissing, "Git is required. Install git and try again.")
+            .with_source(error)
+    };
+    resolve_program(Path::new("git")).map(drop).map_err(missing)
+}
+
 /// Returns git's version, such as `2.43.0`.
 pub(crate) fn version() -> Result<String> {
     // Not in the current folder, which may be gone.

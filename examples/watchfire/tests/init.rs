@@ -128,4 +128,30 @@ fn editors_get_a_schema() {
     }
     let wrapped = world.run(&at, ["schema", "task", "--json"]).good().json();
     assert_eq!(wrapped["json_schema"]["properties"]["status"]["enum"][0], "draft");
+
+    // What somebody's repository has put at its place is not followed.
+    let (root, trap) = (world.repo("project"), world.path("trap"));
+    fs::write(&trap, "mine").unwrap();
+    fs::create_dir(root.join(".watchfire")).unwrap();
+    let beside = root.join(".watchfire/project.schema.json");
+    std::os::unix::fs::symlink(&trap, &beside).unwrap();
+    world.run(&root, ["init", "--yes"]).good();
+    let yaml = fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    assert!(yaml.starts_with("# yaml-language-server: $schema=project.schema.json\nversion: 1\n"), "{yaml}");
+    assert_eq!(fs::read_to_string(&beside).unwrap(), world.run(&at, ["schema", "project"]).good().stdout);
+    assert_eq!(fs::read_to_string(&trap).unwrap(), "mine");
+    // A project that does not name it gets none.
+    fs::remove_file(&beside).unwrap();
+    fs::write(root.join(".watchfire/project.yaml"), yaml.split_once('\n').unwrap().1).unwrap();
+    world.run(&root, ["init", "--yes"]).good();
+    assert!(!beside.exists());
+}
+
+#[test]
+fn without_git_nothing_is_asked() {
+    let world = World::new();
+    let at = world.empty("x");
+    let said = world.start_with(&at, ["init"], &[("PATH", world.home.to_str().unwrap())]).end().code(1);
+    assert!(said.stderr.contains("Git is required. Install git and try again."), "{}", said.stderr);
+    assert!(fs::read_dir(&at).unwrap().next().is_none());
 }

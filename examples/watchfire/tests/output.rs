@@ -126,7 +126,7 @@ fn a_running_session_is_followed_by_another_process() {
     run.wait_for("#0001 Talk: running");
     let mut text = world.start(&root, ["logs", "1", "--follow"]);
     let mut lines = world.start(&root, ["logs", "1", "--follow", "--json"]);
-    let mut cast = world.start(&root, ["logs", "1", "--follow", "--cast=3"]);
+    let mut cast = world.start(&root, ["logs", "1", "--follow", "--raw=3"]);
     for follower in [&mut text, &mut lines, &mut cast] {
         follower.wait_for("hello there");
     }
@@ -157,7 +157,7 @@ fn what_an_agent_said_outlives_a_kill() {
     run.end().code(128 + 9);
     // The guardian ends the agent, and then the recording.
     text.end().good();
-    let cast = world.run(&root, ["logs", "1", "--cast=3"]).good().stdout;
+    let cast = world.run(&root, ["logs", "1", "--raw=3"]).good().stdout;
     assert!(cast.contains("hello there"), "{cast}");
     let last: serde_json::Value = serde_json::from_str(cast.lines().last().unwrap()).unwrap();
     assert_eq!(last[1], "x", "{cast}");
@@ -177,12 +177,12 @@ fn logs_are_shown_and_removed() {
         "{log}"
     );
     assert!(log["ended_at"].is_string() && log["exit"].is_string(), "{log}");
-    let shown = world.run(&root, ["logs", "1"]).good().stdout;
+    let shown = world.run(&root, ["logs", "1", "--text"]).good().stdout;
     assert!(shown.starts_with("task #0001, session 1\nscripted in none\nstarted 2"), "{shown}");
     assert!(shown.contains("hello there"), "{shown}");
-    let said = world.run(&root, ["logs", "1", "--transcript"]).good().stdout;
-    assert!(said.contains("agent\nhello there\n"), "{said}");
-    for (flag, version) in [("--cast", 2), ("--cast=3", 3)] {
+    let said = world.run(&root, ["logs", "1"]).good().stdout;
+    assert!(said.contains("\n\nAssistant\nhello there\n"), "{said}");
+    for (flag, version) in [("--raw", 2), ("--raw=3", 3)] {
         let cast = world.run(&root, ["logs", "1", flag]).good().stdout;
         let lines: Vec<serde_json::Value> =
             cast.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -190,12 +190,12 @@ fn logs_are_shown_and_removed() {
         let output: String = lines[1..].iter().map(|event| event[2].as_str().unwrap()).collect();
         assert!(output.contains("hello there\r"), "{cast}");
     }
-    assert!(world.run(&root, ["logs", "--delete"]).code(2).stderr.contains("nothing to remove is named"));
-    assert_eq!(world.run(&root, ["logs", "1", "--delete"]).good().stdout, "removed 1 log\n");
+    assert!(world.run(&root, ["logs", "delete"]).code(2).stderr.contains("N|NAME"));
+    assert_eq!(world.run(&root, ["logs", "delete", "1"]).good().stdout, "removed 1 log\n");
     assert_eq!(world.run(&root, ["logs"]).good().stdout, "no sessions yet\n");
-    assert!(world.run(&root, ["logs", "1", "--delete"]).code(1).stderr.contains("there is no such log"));
+    assert!(world.run(&root, ["logs", "delete", "1"]).code(1).stderr.contains("there is no such log"));
     assert!(world.run(&root, ["costs"]).good().stdout.contains("1 session"), "the sums stay");
-    assert_eq!(world.run(&root, ["logs", "--delete", "--all"]).good().stdout, "removed 0 logs\n");
+    assert_eq!(world.run(&root, ["logs", "delete", "--all"]).good().stdout, "removed 0 logs\n");
 }
 
 #[test]

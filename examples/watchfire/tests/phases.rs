@@ -149,5 +149,5 @@ fn a_task_that_a_budget_refuses_says_that_nothing_was_started() {
     fs::write(&settings, text).unwrap();
     world.run(&root, ["task", "add", "--prompt", "x", "--title", "ready", "--ready"]).good();
     let said = world.run(&root, ["run", "1", "--no-sandbox"]).code(3).stdout;
-    assert!(said.contains("no agent was started; set `budget.unknown: allow` in settings.yaml"), "{said}");
+    assert!(said.contains("no agent was started; change `budget` in settings.yaml"), "{said}");
 }

@@ -415,6 +415,7 @@ fn branches_are_put_in_order() {
     world.run(&root, ["run", "all", "--no-merge", "--no-sandbox"]).code(3);
     let said = world.run(&root, ["branches", "delete", "1", "2", "7"]).code(3);
     assert_eq!(said.stdout.matches("kept").count(), 2, "{}", said.stdout);
+    assert!(said.stdout.contains("#0007 no such branch"), "{}", said.stdout);
 
     let merged = world.run(&root, ["branches", "merge", "2", "1", "--json"]).code(3).json();
     assert_eq!(

@@ -191,7 +191,7 @@ fn a_task_is_asked_for() {
     let mut add = OnTerminal::start(&world, &root, &["task", "add"], &[]);
     for (question, answer) in [
         ("Title", "A title\n"),
-        ("Prompt", "line one\nline two\n\n"),
+        ("Prompt", "line one\n\nline two\n\n\n"),
         ("Acceptance criteria", "\n"),
         ("Ready to run?", "y\n"),
     ] {
@@ -200,7 +200,12 @@ fn a_task_is_asked_for() {
     }
     assert_eq!(add.end().1, Some(0));
     let task = world.run(&root, ["task", "show", "1", "--json"]).good().json()["task"].clone();
-    assert_eq!((&task["prompt"], &task["status"]), (&"line one\nline two".into(), &"ready".into()));
+    assert_eq!((&task["prompt"], &task["status"]), (&"line one\n\nline two".into(), &"ready".into()));
+
+    for args in [&["add", "--title", "x", "--agent", "nobody"][..], &["edit", "1", "--agent", "nobody"]] {
+        let error = world.run(&root, [&["task", "--json"][..], args].concat()).code(1).json_error();
+        assert_eq!(error["code"], "unknown_backend", "{error}");
+    }
 
     // An editor of the person's choice changes it.
     let edit = OnTerminal::start(

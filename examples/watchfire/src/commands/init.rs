@@ -15,10 +15,11 @@ use watchfire_git::init::Initialized;
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::backup::WARNING;
+use super::program::schema;
 use super::task::ask;
 use crate::context::Context;
 use crate::failure::{Exit, Result};
-use crate::{terminal, text};
+use crate::{compose, git, terminal, text};
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = "\
@@ -94,14 +95,15 @@ pub(crate) async fn offer(context: &Context) -> Result<bool> {
 }
 
 pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
+    // Before anything is asked or made.
+    git::require()?;
     let root = context.directory()?;
     let home = context.home().await?;
     let settings = home.settings().await?;
-    // Before anything is made.
     if !args.force {
         cautions::refuse_everything(&root)?;
     }
-    cautions::check_agent(args.agent.as_ref(), &settings)?;
+    args.agent.iter().try_for_each(|agent| compose::check_agent(agent, &settings))?;
     let exists = root.join(".watchfire/project.yaml").is_file();
     // The person is asked before anything is made, because Ctrl+C may be the answer.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
@@ -138,6 +140,7 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
             None => project,
         }
     };
+    schema::write(&root)?;
     // A backup that fails is no reason to fail: the project exists.
     let saved = GitWorkspace::open(&root, GitOptions::default());
     let saved = match saved {
@@ -249,6 +252,7 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
     // There is no flag to turn something on: that is the default.
     let off = |flag: bool| flag.then_some(false);
     let mut new = NewProject::new()
+        .with_comment(schema::comment())
         .with_name(args.name.clone())
         .with_definition(args.definition.clone().unwrap_or_default())
         .with_default_branch(args.default_branch.clone().unwrap_or_default())
@@ -341,7 +345,7 @@ fn ask_agent(settings: &Settings) -> Result<Option<BackendName>> {
             return Ok(None);
         }
         let name = answer.parse::<BackendName>();
-        match name.and_then(|name| cautions::check_agent(Some(&name), settings).map(|()| name)) {
+        match name.and_then(|name| compose::check_agent(&name, settings).map(|()| name)) {
             Ok(name) => return Ok(Some(name)),
             Err(error) => eprintln!("{}", error.report()),
         }

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use watchfire_client::work;
 use watchfire_core::backend::{Message, Part, Role};
-use watchfire_core::model::TaskNumber;
+use watchfire_core::model::{Settings, TaskNumber};
 use watchfire_core::orchestrator::{SessionLog, SessionOutcome, Spent};
 use watchfire_core::session::{Asciicast, AsciicastVersion, Recording};
 use watchfire_core::{Error, ErrorKind};
 
 use crate::compose;
 use crate::context::Context;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::{Exit, Result};
 use crate::out::Out;
 use crate::text;
 
@@ -22,48 +22,64 @@ use crate::text;
 const SHOWN: u64 = 8 << 20;
 
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   watchfire logs                      list all sessions, newest first
-  watchfire logs 3                    show the last session of task 3
-  watchfire logs 3 --transcript       show its conversation: messages and tools, without the screen
+  watchfire logs 3                    show the last session of task 3: what was said, and the tools that were used
+  watchfire logs 3 --text             show what it printed; so is a session without a conversation shown anyway
   watchfire logs 3 --list             list the sessions of task 3
-  watchfire logs 3 --follow           print what its session says, also while it runs, until it ends
-  watchfire logs 3 --cast > 3.cast    its recording for asciinema: asciinema play 3.cast
-  watchfire logs 3 --delete           remove the logs of task 3; what they cost stays in the sums
-  watchfire logs --delete --all       remove all logs of the project
-  watchfire logs 0003-1-2026-02-03T14-30-00.log")]
+  watchfire logs 3 --follow           print what its session prints, also while it runs, until it ends
+  watchfire logs 3 --raw > 3.cast     its recording for asciinema: asciinema play 3.cast
+  watchfire logs delete 3             remove the logs of task 3; what they cost stays in the sums
+  watchfire logs 0003-1-2026-02-03T14-30-00.log"
+)]
 pub(crate) struct LogsArgs {
+    #[command(subcommand)]
+    command: Option<LogsCommand>,
     /// A task's number, or the name of a log
     #[arg(value_name = "N|NAME")]
     which: Option<String>,
     /// List the logs, also when a task is named
-    #[arg(long, conflicts_with_all = ["transcript", "cast", "follow", "delete"])]
+    #[arg(long, conflicts_with_all = ["text", "raw", "follow"])]
     list: bool,
-    /// Show the conversation instead of the printed text
-    #[arg(long, requires = "which", conflicts_with_all = ["delete", "cast", "follow"])]
-    transcript: bool,
+    /// Show the printed text instead of the conversation
+    #[arg(long, requires = "which", conflicts_with_all = ["raw", "follow"])]
+    text: bool,
     /// Print the recording of the terminal as an asciicast, in version 2 or 3 of the format
     #[arg(
         long,
+        alias = "cast",
         requires = "which",
-        conflicts_with = "delete",
         value_name = "VERSION",
         num_args = 0..=1,
-        // In `logs --cast 3` the 3 is the task, not the version.
+        // In `logs --raw 3` the 3 is the task, not the version.
         require_equals = true,
         default_missing_value = "2",
     )]
-    cast: Option<CastVersion>,
-    /// Go on while the session runs: line by line, or event by event with `--cast`
-    #[arg(long, short, requires = "which", conflicts_with = "delete")]
+    raw: Option<CastVersion>,
+    /// Go on while the session runs: line by line, or event by event with `--raw`
+    #[arg(long, short, requires = "which")]
     follow: bool,
-    /// Remove the named logs
-    #[arg(long)]
-    delete: bool,
-    /// With `--delete`: all logs of the project
-    #[arg(long, requires = "delete", conflicts_with = "which")]
-    all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum LogsCommand {
+    /// Remove the logs of a task, one log, or all of the project
+    #[command(after_help = "\
+Examples:
+  watchfire logs delete 3
+  watchfire logs delete 0003-1-2026-02-03T14-30-00.log
+  watchfire logs delete --all")]
+    Delete {
+        /// A task's number, or the name of a log
+        #[arg(value_name = "N|NAME", required_unless_present = "all")]
+        which: Option<String>,
+        /// All logs of the project
+        #[arg(long, conflicts_with = "which")]
+        all: bool,
+    },
 }
 
 /// The version of an asciicast.
@@ -77,46 +93,38 @@ enum CastVersion {
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     let project = context.project().await?;
+    let (which, deletes) = match args.command {
+        Some(LogsCommand::Delete { which, .. }) => (which, true),
+        None => (args.which, false),
+    };
     let mut logs = SessionLog::list(&project.home.logs_dir(&project.id))?;
-    let number = args.which.as_deref().and_then(|which| which.parse::<TaskNumber>().ok());
+    let number = which.as_deref().and_then(|which| which.parse::<TaskNumber>().ok());
     // A name is only compared, never joined to a path, so `../x` names nothing.
-    let is_named = |log: &SessionLog| match (&args.which, number) {
+    let is_named = |log: &SessionLog| match (&which, number) {
         (None, _) => true,
         (_, Some(number)) => log.task == Some(number),
         (Some(name), None) => log.name() == *name,
     };
     logs.retain(is_named);
-    if args.delete {
-        // Without a name everything would be removed, which needs an explicit `--all`.
-        if args.which.is_none() && !args.all {
-            return Err(Failure::usage(
-                "nothing to remove is named",
-                "watchfire logs N --delete, or --delete --all",
-            ));
-        }
-        return delete(context, &logs, args.which.as_deref());
+    if deletes {
+        return delete(context, &logs, which.as_deref());
     }
-    if args.list || args.which.is_none() {
+    if args.list || which.is_none() {
         let listed: Vec<_> = logs.iter().map(about).collect();
         context.out.report(json!({ "logs": listed }), |out| list(out, &logs));
         return Ok(Exit::Good);
     }
     // Newest first: the last session of a task.
-    let log = logs.first().ok_or_else(|| no_such_log(args.which.as_deref()))?;
-    if let Some(version) = args.cast {
+    let log = logs.first().ok_or_else(|| no_such_log(which.as_deref()))?;
+    if let Some(version) = args.raw {
         return cast(log, version, args.follow).await;
     }
     if args.follow {
         return follow(context.out, log).await;
     }
     let mut value = about(log);
-    let body = if args.transcript {
-        // Only the agent's backend knows the format of its conversation.
-        let backend = compose::backends(&project.home.settings().await?)?.get(&log.agent)?;
-        let messages = log.messages(&*backend)?;
-        value["messages"] = json!(messages);
-        conversation(context.out, &messages)
-    } else {
+    let messages = if args.text { Vec::new() } else { said(log, &project.home.settings().await?) };
+    let body = if messages.is_empty() {
         let (body, more) = log.text(SHOWN)?;
         let mut body = text::lines(&body);
         if more {
@@ -124,12 +132,23 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
         }
         value["text"] = json!(body);
         body
+    } else {
+        value["messages"] = json!(messages);
+        conversation(context.out, &messages)
     };
     context.out.report(json!({ "log": value }), |out| {
         let header: Vec<_> = header(log).iter().map(|line| out.style.dim(line)).collect();
         format!("{}\n\n{}\n", header.join("\n"), body.trim_end())
     });
     Ok(Exit::Good)
+}
+
+/// Returns what was said in a session. Nothing if its agent keeps no conversation, or the settings do not know it any more:
+/// only its backend can read the format.
+fn said(log: &SessionLog, settings: &Settings) -> Vec<Message> {
+    let backend = compose::backends(settings).and_then(|backends| backends.get(&log.agent));
+    let messages = backend.and_then(|backend| log.messages(&*backend)).unwrap_or_default();
+    messages.into_iter().filter(|message| !message.parts.is_empty()).collect()
 }
 
 fn recording(log: &SessionLog) -> Result<Recording> {
@@ -281,15 +300,12 @@ fn list(out: Out, logs: &[SessionLog]) -> String {
 
 /// Returns the conversation: the texts with their speakers, and the tools that were used.
 fn conversation(out: Out, messages: &[Message]) -> String {
-    if messages.iter().all(|message| message.parts.is_empty()) {
-        return "its agent keeps no conversation, or it is gone".to_owned();
-    }
     let mut shown = String::new();
     for message in messages {
         let who = match message.role {
-            Role::Assistant => "agent",
-            Role::User => "person",
-            _ => "system",
+            Role::Assistant => "Assistant",
+            Role::User => "User",
+            _ => "System",
         };
         for part in &message.parts {
             let line = match part {

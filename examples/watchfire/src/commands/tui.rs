@@ -12,7 +12,7 @@ use watchfire_tui::theme::Depth;
 use super::{daemon, init};
 use crate::context::{Context, find_project, home_path};
 use crate::failure::{Exit, Failure, Result};
-use crate::terminal;
+use crate::{git, terminal};
 
 #[derive(Args, Debug, Default)]
 #[command(
@@ -37,10 +37,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
             "set TERM to what it is, or use the commands: watchfire --help",
         ));
     }
-    if std::process::Command::new("git").arg("--version").output().is_err() {
-        let error = Error::new(ErrorKind::ProgramMissing, "Git is required. Install git and try again.");
-        return Err(error.with("program", "git").into());
-    }
+    git::require()?;
     // Where there is no project, the questions of `init` come first.
     if find_project(&context.directory()?).is_err() && !init::offer(context).await? {
         let error = Error::new(ErrorKind::NotFound, "Not a Watchfire project. Run `watchfire init` first.");

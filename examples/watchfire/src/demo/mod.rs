@@ -39,7 +39,7 @@ pub(crate) struct DemoArgs {
 
 pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<Exit> {
     // Checked first, so that a machine without git gets that error and no scratch folder.
-    git::version()?;
+    git::require()?;
     let interrupts = Interrupts::listen()?;
     // After the signals are taken over: Ctrl+C then ends the demo in order, which removes the folder.
     let scratch = Scratch::make().await?;

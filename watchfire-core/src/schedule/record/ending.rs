@@ -149,7 +149,7 @@ impl Ending {
                 let tasks: Vec<_> = tasks.iter().map(|task| format!("#{task}")).collect();
                 Some(Cow::Owned(tasks.join(", ")))
             }
-            Self::Stopped { by } => by.note().map(Cow::Borrowed),
+            Self::Stopped { by } => Some(Cow::Borrowed(by.note())),
             Self::Failed { reason }
             | Self::Crashed { reason }
             | Self::Unclaimed { reason }
@@ -260,16 +260,16 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    fn note(self) -> Option<&'static str> {
+    fn note(self) -> &'static str {
         match self {
-            Self::DoneByHand => Some("the task was marked done by hand"),
-            Self::Requested => None,
-            Self::Withdrawn => Some("the task was withdrawn"),
-            Self::Suspended => Some("the orchestrator shut down"),
-            Self::Detached => Some("the orchestrator went, and its agent works on"),
-            Self::ClaimLost => Some("another orchestrator took over the task"),
-            Self::Budget => Some("a budget is used up"),
-            Self::Broken => Some("the terminal or the backend of its session panicked"),
+            Self::DoneByHand => "the task was marked done by hand",
+            Self::Requested => "on request",
+            Self::Withdrawn => "the task was withdrawn",
+            Self::Suspended => "the orchestrator shut down",
+            Self::Detached => "the orchestrator went, and its agent works on",
+            Self::ClaimLost => "another orchestrator took over the task",
+            Self::Budget => "a budget is used up",
+            Self::Broken => "the terminal or the backend of its session panicked",
         }
     }
 }

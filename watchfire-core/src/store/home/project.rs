@@ -61,6 +61,8 @@ pub struct NewProject {
     pub share: Vec<String>,
     /// See [`Project::copy`].
     pub copy: Vec<String>,
+    /// Comment at the beginning of `project.yaml`, without its `#`. Default: none.
+    pub comment: String,
 }
 
 macro_rules! setters {
@@ -108,6 +110,8 @@ impl NewProject {
         with_share, share: Vec<String>;
         /// Sets [`Project::copy`].
         with_copy, copy: Vec<String>;
+        /// Sets the comment at the beginning of `project.yaml`.
+        with_comment, comment: String;
     }
 }
 
@@ -140,7 +144,7 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     unless_there(atomic::create_text(&secrets, "instructions.md", INSTRUCTIONS, 0o600))?;
     // Empty: what stands in it goes into prompts.
     unless_there(atomic::create_text(&dir, "memory.md", "", 0o644))?;
-    match atomic::create(&dir, FILE, &project, 0o644) {
+    match atomic::create_below(&dir, FILE, &new.comment, &project, 0o644) {
         Err(error) if already_exists(&error) => {
             Err(Error::new(ErrorKind::AlreadyExists, "it is a Watchfire project already").with_path(root))
         }

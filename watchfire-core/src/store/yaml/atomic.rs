@@ -72,7 +72,20 @@ pub(in crate::store) fn create<T: Record>(
     value: &T,
     mode: RawMode,
 ) -> Result<Stored<T>> {
+    create_below(dir, name, "", value, mode)
+}
+
+/// The same below some lines of comment.
+pub(in crate::store) fn create_below<T: Record>(
+    dir: &Dir,
+    name: &str,
+    comment: &str,
+    value: &T,
+    mode: RawMode,
+) -> Result<Stored<T>> {
     let (text, value) = compose(value).map_err(|fault| malformed(dir, name, fault))?;
+    let comment: String = comment.lines().map(|line| format!("# {line}\n")).collect();
+    let text = comment + &text;
     create_text(dir, name, &text, mode)?;
     let (bytes, stamp) = (text.into_bytes(), dir.stamp(name));
     Ok(Stored { value, revision: revision(&bytes), stamp, bytes })

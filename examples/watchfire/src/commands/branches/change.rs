@@ -1,5 +1,7 @@
 //! Commands that change branches. A branch that cannot be changed is reported, and the others are still changed.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use watchfire_client::work_proto::MergeTaskRequest;
 use watchfire_core::model::TaskNumber;
@@ -40,19 +42,25 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
 
 pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> {
     let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
+    // One that an agent goes on with meanwhile is kept.
+    let all = GitWorkspace::open(&worker.place.root, GitOptions::default())?.list().await?;
+    // Only branches of tasks have a number as their key.
+    let numbered = |branch: &BranchInfo| Some((branch.key.parse::<TaskNumber>().ok()?, branch.status));
+    let there: BTreeMap<_, _> = all.iter().filter_map(numbered).collect();
     let mut numbers = args.numbers;
     if args.merged {
-        // One that an agent goes on with meanwhile is kept.
-        let workspace = GitWorkspace::open(&worker.place.root, GitOptions::default())?;
         // One without commits has nothing that could be lost.
-        let is_merged = |it: &BranchInfo| matches!(it.status, BranchStatus::Merged | BranchStatus::Empty);
-        let merged = workspace.list().await?.into_iter().filter(is_merged);
-        // Only branches of tasks have a number as their key.
-        numbers.extend(merged.filter_map(|branch| branch.key.parse::<TaskNumber>().ok()));
+        let merged =
+            there.iter().filter(|(_, status)| matches!(status, BranchStatus::Merged | BranchStatus::Empty));
+        numbers.extend(merged.map(|(number, _)| *number));
     }
     let mut outcomes = Vec::new();
     for task in numbers {
-        outcomes.push(Outcome::of(task, worker.remove_branch(task, args.discard).await));
+        let done = match there.contains_key(&task) {
+            true => worker.remove_branch(task, args.discard).await,
+            false => Ok((false, "no such branch".to_owned())),
+        };
+        outcomes.push(Outcome::of(task, done));
     }
     worker.end().await;
     Ok(report(context, &outcomes))

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use watchfire_core::model::{BackendName, KeyFile, Project, Settings, unknown_keys};
+use watchfire_core::model::{KeyFile, Project, Settings, unknown_keys};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::commands::doctor;
-use crate::{compose, git, text};
+use crate::{git, text};
 
 /// Largest number of files to name.
 const NAMED: usize = 3;
@@ -22,13 +22,6 @@ pub(super) fn refuse_everything(root: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidInput, format!("{what}, and a project is what agents may change"))
         .with_path(root)
         .with("hint", "make the project in a folder of its own, or say --force"))
-}
-
-/// Refuses an agent that this program does not know.
-pub(super) fn check_agent(agent: Option<&BackendName>, settings: &Settings) -> Result<()> {
-    let Some(agent) = agent else { return Ok(()) };
-    let known = compose::backends(settings)?.get(agent.as_str()).map(drop);
-    known.map_err(|error| error.with("hint", "watchfire doctor lists the agents of this machine"))
 }
 
 /// Returns what hinders the work in a project, or will surprise its person.

@@ -2,7 +2,7 @@
 
 mod completions;
 mod manual;
-mod schema;
+pub(super) mod schema;
 mod version;
 
 pub(crate) use completions::CompletionsArgs;

@@ -1,8 +1,13 @@
 //! `watchfire schema`: prints the JSON Schema of a file that people write, from the table of its keys.
 
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use watchfire_core::model::{KEYS, Key, KeyFile, KeyKind};
+use watchfire_core::{Error, Result as CoreResult};
 
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -39,6 +44,29 @@ pub(in crate::commands) fn run(context: &Context, args: &SchemaArgs) -> Result<E
     let text = format!("{schema:#}\n");
     context.out.report(json!({ "json_schema": schema }), |_| text);
     Ok(Exit::Good)
+}
+
+/// Name of the schema beside `project.yaml`.
+const BESIDE: &str = "project.schema.json";
+
+/// Returns the comment by which `project.yaml` names the schema beside it.
+pub(in crate::commands) fn comment() -> String {
+    format!("yaml-language-server: $schema={BESIDE}")
+}
+
+/// Writes the schema into `.watchfire/`, if `project.yaml` names it.
+pub(in crate::commands) fn write(root: &Path) -> CoreResult<()> {
+    let folder = root.join(".watchfire");
+    let place = folder.join(BESIDE);
+    let failed = |error| Error::io("writing a schema", error).with_path(&place);
+    if !std::fs::read_to_string(folder.join("project.yaml")).map_err(failed)?.contains(BESIDE) {
+        return Ok(());
+    }
+    // Renamed into place: whatever a repository of somebody else has put there is replaced and never followed.
+    let mut file = tempfile::NamedTempFile::new_in(&folder).map_err(failed)?;
+    writeln!(file, "{:#}", schema(KeyFile::Project)).map_err(failed)?;
+    file.as_file().set_permissions(PermissionsExt::from_mode(0o644)).map_err(failed)?;
+    file.persist(&place).map(drop).map_err(|error| failed(error.error))
 }
 
 /// Returns the schema of a file. Keys that are not in the table are allowed, as in the file itself.

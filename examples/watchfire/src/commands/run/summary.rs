@@ -217,16 +217,12 @@ fn next_step(number: &TaskNumber, ending: &Ending, started: bool) -> Option<Stri
         Ending::Limited { until: Some(_), .. } => format!(
             "its work is on watchfire/{number:04}; when the limit is over: watchfire run {number}. `on_limit: wait` goes on by itself"
         ),
-        Ending::Limited { reason, .. } => {
+        Ending::Limited { .. } => {
             let did = match started {
                 true => format!("what it did is on watchfire/{number:04}"),
                 false => "no agent was started".to_owned(),
             };
-            let cure = match reason.contains("`budget.unknown`") {
-                true => "set `budget.unknown: allow` in settings.yaml, or name another agent",
-                false => "raise `budget` in settings.yaml",
-            };
-            format!("{did}; {cure}, then: watchfire run {number}")
+            format!("{did}; change `budget` in settings.yaml, then: watchfire run {number}")
         }
         Ending::SetupFailed { .. } => {
             "mend `setup` in .watchfire/project.yaml, or what it runs; no agent was started".to_owned()

@@ -9,7 +9,7 @@ use watchfire_core::store::{NewTask, TaskStore as _};
 use super::{ask, report};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::terminal;
+use crate::{compose, terminal};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -53,6 +53,9 @@ pub(crate) struct AddArgs {
 
 pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
     let project = context.project().await?;
+    if let Some(agent) = &args.agent {
+        compose::check_agent(agent, &project.home.settings().await?)?;
+    }
     // A title on the command line means that the person is done: nothing else is asked.
     let asks = args.title.is_none();
     if asks && (context.out.json || !terminal::is_interactive()) {

@@ -26,19 +26,21 @@ pub(crate) fn line(question: &str, default: &str) -> Result<String> {
     Ok(if answer.is_empty() { default.to_owned() } else { answer.to_owned() })
 }
 
-/// Asks for lines, up to an empty one.
+/// Asks for lines, up to two empty ones.
 pub(crate) fn lines(question: &str) -> Result<String> {
     let mut out = stdout().lock();
-    let _ =
-        out.write_all(format!("{question} (an empty line ends it):\n").as_bytes()).and_then(|()| out.flush());
+    let _ = out
+        .write_all(format!("{question} (two empty lines end it):\n").as_bytes())
+        .and_then(|()| out.flush());
     let mut text = String::new();
     for line in stdin().lock().lines() {
         let line = line.map_err(|e| Error::io("reading the answer", e))?;
-        // An empty line instead of the end of the input: more questions follow.
-        if line.trim().is_empty() {
+        // Empty lines instead of the end of the input: more questions follow.
+        let line = line.trim_end();
+        if line.is_empty() && (text.is_empty() || text.ends_with("\n\n")) {
             break;
         }
-        text.push_str(&line);
+        text.push_str(line);
         text.push('\n');
     }
     Ok(text.trim_end().to_owned())

@@ -10,7 +10,7 @@ use watchfire_core::{Error, ErrorKind};
 use super::{ask, report};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
-use crate::{editor, terminal};
+use crate::{compose, editor, terminal};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -95,7 +95,11 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
         None => Patch::Keep,
         // Cleared, the task has the agent of project and settings again.
         Some("") => Patch::Clear,
-        Some(name) => Patch::Set(name.parse::<BackendName>()?),
+        Some(name) => {
+            let name = name.parse::<BackendName>()?;
+            compose::check_agent(&name, &project.home.settings().await?)?;
+            Patch::Set(name)
+        }
     };
     let words = |text: String| -> Vec<String> {
         text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
