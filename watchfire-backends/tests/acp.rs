@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use watchfire_backends::acp::{AcpDialogue, Opening};
 use watchfire_core::backend::{Dialogue, Fact, IssueKind, Message, Move, Part, Role, Status, conformance};
+use watchfire_core::conformance::check;
 
 /// A conversation and all that came of it.
 struct Talk {
@@ -400,11 +401,15 @@ fn pieces_are_gathered_and_nothing_grows_without_end() {
 
 #[test]
 fn conforms() {
-    conformance::check_dialogue(|| Box::new(AcpDialogue::new(Opening::new("/w")))).unwrap();
+    judge(|| Box::new(AcpDialogue::new(Opening::new("/w"))));
     let resumed = Opening::new("/w").with_resume(Some("s1".into())).with_mode("free");
-    conformance::check_dialogue(|| Box::new(AcpDialogue::new(resumed.clone()))).unwrap();
+    judge(move || Box::new(AcpDialogue::new(resumed.clone())));
     // Also with a session that is open, whose agent has gone mad.
-    conformance::check_dialogue(|| Box::new(Opened(Talk::open().dialogue))).unwrap();
+    judge(|| Box::new(Opened(Talk::open().dialogue)));
+}
+
+fn judge(make: impl Fn() -> Box<dyn Dialogue> + Clone + 'static) {
+    check(conformance::DIALOGUE, || Box::new(make.clone())).unwrap();
 }
 
 /// A conversation whose opening is over.

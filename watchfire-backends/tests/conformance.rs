@@ -4,56 +4,61 @@ use watchfire_backends::{
     Aider, ClaudeCode, Cline, Codex, Command, Continue, Copilot, CursorAgent, Gemini, OpenCode, Scripted,
 };
 use watchfire_core::backend::{Backend, Backends, PromptDelivery, SessionContext, Transport, conformance};
+use watchfire_core::conformance::check;
 use watchfire_core::model::{Mode, Settings};
+
+fn conforms(backend: impl Backend + Clone + 'static) {
+    check(conformance::CASES, || Box::new(backend.clone())).unwrap();
+}
 
 #[test]
 fn scripted() {
-    conformance::check(&Scripted).unwrap();
+    conforms(Scripted);
 }
 
 #[test]
 fn claude_code() {
-    conformance::check(&ClaudeCode).unwrap();
+    conforms(ClaudeCode);
 }
 
 #[test]
 fn codex() {
-    conformance::check(&Codex).unwrap();
+    conforms(Codex);
 }
 
 #[test]
 fn copilot() {
-    conformance::check(&Copilot).unwrap();
+    conforms(Copilot);
 }
 
 #[test]
 fn gemini() {
-    conformance::check(&Gemini).unwrap();
+    conforms(Gemini);
 }
 
 #[test]
 fn opencode() {
-    conformance::check(&OpenCode).unwrap();
+    conforms(OpenCode);
 }
 
 #[test]
 fn aider() {
-    conformance::check(&Aider).unwrap();
+    conforms(Aider);
 }
 
 #[test]
 fn cline() {
-    conformance::check(&Cline).unwrap();
+    conforms(Cline);
 }
 
 #[test]
 fn continue_cli() {
-    conformance::check(&Continue).unwrap();
+    conforms(Continue);
 }
 
 #[test]
 fn cursor_agent() {
-    conformance::check(&CursorAgent).unwrap();
+    conforms(CursorAgent);
 }
 
 #[test]
@@ -69,7 +74,7 @@ fn command() {
     ] {
         let entry = serde_json::from_str(entry).unwrap();
         let command = Command::from_settings("my-agent".parse().unwrap(), &entry).unwrap();
-        conformance::check(&command).unwrap();
+        conforms(command);
     }
 }
 

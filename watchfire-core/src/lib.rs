@@ -43,6 +43,8 @@ mod error;
 pub mod backend;
 #[cfg(feature = "seams")]
 pub mod clock;
+#[cfg(feature = "testing")]
+pub mod conformance;
 #[cfg(feature = "runtime")]
 pub mod endpoint;
 #[cfg(feature = "orchestrator")]

@@ -8,6 +8,7 @@ use watchfire_core::backend::{
     Backend, Capabilities, Delivery, Fact, Grant, Launch, LocatedProgram, Message, Observation,
     ProgramSearch, PromptDelivery, Secret, SessionContext, conformance,
 };
+use watchfire_core::conformance::check;
 
 /// Does everything right, but for the one thing that it is told to do wrong.
 #[derive(Debug)]
@@ -100,7 +101,7 @@ impl Backend for Broken {
 #[test]
 fn every_breach_is_found() {
     std::panic::set_hook(Box::new(|_| {}));
-    let check = |wrong| conformance::check(&Broken(wrong, AtomicU32::new(0)));
+    let judge = |wrong| check(conformance::CASES, || Box::new(Broken(wrong, AtomicU32::new(0))));
     let mut missed = Vec::new();
     for (wrong, says) in [
         ("name", "not a valid backend name"),
@@ -127,12 +128,12 @@ fn every_breach_is_found() {
         ("panic", "interpret panics"),
         ("normalize", "normalize panics"),
     ] {
-        let found = check(wrong).err().map(|error| error.to_string()).unwrap_or_default();
+        let found = judge(wrong).err().map(|error| error.to_string()).unwrap_or_default();
         if !found.contains(says) {
             missed.push(format!("{wrong}: {found:?}"));
         }
     }
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
-    check("nothing").unwrap();
+    judge("nothing").unwrap();
 }

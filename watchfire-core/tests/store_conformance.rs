@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use watchfire_core::Result;
 use watchfire_core::clock::SystemClock;
+use watchfire_core::conformance::check;
 use watchfire_core::model::{Project, ProjectId};
-use watchfire_core::store::conformance::{CASES, StoreFactory, check};
+use watchfire_core::store::conformance::{CASES, StoreFactory};
 use watchfire_core::store::{Home, MemoryStore, NewProject, TaskStore, YamlOptions, YamlStore};
 
 struct Memory;
@@ -47,21 +48,19 @@ impl StoreFactory for Yaml {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn memory_conforms() {
-    check(&Memory).await.unwrap_or_else(|error| panic!("{}", error.report()));
+#[test]
+fn memory_conforms() {
+    check(CASES, || Box::new(Memory)).unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn yaml_conforms_by_events_alone() {
-    let factory = Yaml { watch: true, poll: Duration::from_secs(86_400), kept: Mutex::default() };
-    check(&factory).await.unwrap_or_else(|error| panic!("{}", error.report()));
+#[test]
+fn yaml_conforms_by_events_alone() {
+    let slow = Duration::from_secs(86_400);
+    check(CASES, || Box::new(Yaml { watch: true, poll: slow, kept: Mutex::default() })).unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn yaml_conforms_by_polling_alone() {
-    let factory = Yaml { watch: false, poll: Duration::from_millis(20), kept: Mutex::default() };
-    for case in CASES {
-        case.run(&factory).await.unwrap_or_else(|error| panic!("{}", error.report()));
-    }
+#[test]
+fn yaml_conforms_by_polling_alone() {
+    let quick = Duration::from_millis(20);
+    check(CASES, || Box::new(Yaml { watch: false, poll: quick, kept: Mutex::default() })).unwrap();
 }

@@ -3,17 +3,18 @@
 
 use std::fs;
 
-use watchfire_core::workspace::{InPlace, conformance};
+use watchfire_core::conformance::check;
+use watchfire_core::workspace::{InPlace, Workspace, conformance};
 
-#[tokio::test]
-async fn in_place_conforms() {
+#[test]
+fn in_place_conforms() {
     let mut folders = Vec::new();
-    conformance::run(|| {
+    let make = || -> Box<dyn Workspace> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(conformance::FILE), conformance::CONTENT).unwrap();
         let workspace = InPlace::new(folder.path()).unwrap();
         folders.push(folder);
-        workspace
-    })
-    .await;
+        Box::new(workspace)
+    };
+    check(conformance::CASES, make).unwrap();
 }

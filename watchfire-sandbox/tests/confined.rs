@@ -45,17 +45,26 @@ mod session;
 mod table;
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::{Helper, run_if_asked};
-use watchfire_core::sandbox::conformance::{Bench, CASES, NotPassed, Outcome};
-use watchfire_core::sandbox::{NoSandbox, Sandbox};
+use watchfire_core::sandbox::{NoSandbox, Sandbox, conformance};
 #[cfg(target_os = "linux")]
 use watchfire_sandbox::LinuxSandbox;
 
 use places::{AS_USER, Scratch, USER};
+
+/// What a test of ours is about.
+#[derive(Clone, Copy)]
+struct Bench<'a> {
+    sandbox: &'a dyn Sandbox,
+    /// An empty folder for this test alone.
+    scratch: &'a Path,
+}
 
 /// A sandbox to judge.
 struct Variant {
@@ -135,8 +144,11 @@ fn main() {
             trials.push(Trial::ignorable_test(variant.name, ignored));
             continue;
         }
-        for (name, case) in CASES {
-            add(&mut trials, filter, variant, name, move |bench, _| case(bench));
+        for case in conformance::CASES {
+            add(&mut trials, filter, variant, case.name(), |bench, helper| {
+                let (sandbox, scratch) = ((variant.make)(helper).into(), bench.scratch.to_owned());
+                case.run_alone(&conformance::Bench { sandbox, scratch })
+            });
         }
         if variant.name == "none" {
             continue;

@@ -1,11 +1,13 @@
 //! The emulator against the suite of the seam.
 
-use watchfire_core::terminal::conformance;
+use watchfire_core::conformance::check;
+use watchfire_core::terminal::conformance::{CASES, Make};
 use watchfire_term::{Emulator, Options};
 
 #[test]
 fn the_emulator_conforms() {
-    conformance::run(|size| Box::new(Emulator::new(size)));
+    let make = || -> Box<Make> { Box::new(|size| Box::new(Emulator::new(size))) };
+    check(CASES, make).unwrap();
 }
 
 #[test]
@@ -16,5 +18,9 @@ fn it_conforms_with_everything_allowed() {
         .with_child_resize(true)
         .with_graphemes(true)
         .with_scrollback(500, 1 << 20);
-    conformance::run(|size| Box::new(Emulator::with_options(size, options.clone())));
+    check(CASES, || {
+        let options = options.clone();
+        Box::new(move |size| Box::new(Emulator::with_options(size, options.clone())))
+    })
+    .unwrap();
 }

@@ -2,10 +2,11 @@
 
 use custom_backend::Tinker;
 use watchfire_core::backend::{Backend as _, Backends, conformance};
+use watchfire_core::conformance::check;
 
 #[test]
 fn conforms() {
-    conformance::check(&Tinker).unwrap();
+    check(conformance::CASES, || Box::new(Tinker)).unwrap();
 }
 
 #[test]

@@ -1,15 +1,9 @@
 //! Conformance suite for backends. Feature `testing`.
-//!
-//! ```ignore
-//! #[test]
-//! fn conforms() {
-//!     watchfire_core::backend::conformance::check(&MyBackend).unwrap();
-//! }
-//! ```
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::future::ready;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +13,7 @@ use super::{
     Backend, Dialogue, Grant, Launch, Move, Observation, ProgramSearch, PromptDelivery, SessionContext,
     Transport,
 };
+use crate::conformance::{Case, NotPassed, Outcome, cases};
 use crate::model::{BackendName, Mode, Phase, SessionId, Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
@@ -43,35 +38,74 @@ const SECRET_NAMES: &[&str] = &[
 /// Maximum length of all arguments together, for prompts of any length. Longer text belongs in a file.
 const ARGUMENTS: usize = 16 * 1024;
 
-/// Checks a backend against the guarantees of [`Backend`], in a temporary folder.
-///
-/// Starts no programs. The contexts cover every mode and phase, with and without a task, with a short and a very long
-/// prompt, secrets in the environment, and a home folder of the user.
-///
-/// # Errors
-/// All violations, one per line; or an I/O error of the temporary folder.
-pub fn check(backend: &dyn Backend) -> Result<()> {
-    let scratch = ScratchFolder::new()?;
-    let mut suite = Suite { backend, scratch: &scratch, findings: Vec::new() };
-    suite.identity();
-    suite.programs()?;
-    suite.launches()?;
-    suite.delivery();
-    suite.garbage();
-    suite.leftovers()?;
-    if suite.findings.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Internal, format!("does not conform:\n- {}", suite.findings.join("\n- ")))
-        .with("backend", backend.name()))
+/// Makes a conversation, the same one each time.
+pub type MakeDialogue = dyn Fn() -> Box<dyn Dialogue>;
+
+// The contexts cover every mode and phase, with and without a task, with a short and a very long prompt, secrets in the
+// environment, and a home folder of the user. No case starts a program.
+cases! {
+    pub dyn Backend:
+    names_are_valid_and_stay,
+    programs_are_found_or_missing,
+    launches_keep_to_the_home,
+    delivery_can_be_done,
+    garbage_is_survived,
+    what_is_left_behind_is_said,
 }
 
-/// Checks a conversation against the guarantees of [`Dialogue`] with malformed and hostile lines. `make` must begin the
-/// same conversation each time.
-///
-/// # Errors
-/// All violations, one per line.
-pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
+/// The cases of a [`Dialogue`].
+pub const DIALOGUE: &[Case<MakeDialogue>] = &[Case::new("garbage_is_answered_in_bounds", |make| {
+    Box::pin(ready(garbage_is_answered_in_bounds(make)))
+})];
+
+fn names_are_valid_and_stay(backend: &dyn Backend) -> Outcome {
+    judge(backend, |suite| {
+        suite.identity();
+        Ok(())
+    })
+}
+
+fn programs_are_found_or_missing(backend: &dyn Backend) -> Outcome {
+    judge(backend, |suite| suite.programs())
+}
+
+fn launches_keep_to_the_home(backend: &dyn Backend) -> Outcome {
+    judge(backend, |suite| suite.launches())
+}
+
+fn delivery_can_be_done(backend: &dyn Backend) -> Outcome {
+    judge(backend, |suite| {
+        suite.delivery();
+        Ok(())
+    })
+}
+
+fn garbage_is_survived(backend: &dyn Backend) -> Outcome {
+    judge(backend, |suite| {
+        suite.garbage();
+        Ok(())
+    })
+}
+
+fn what_is_left_behind_is_said(backend: &dyn Backend) -> Outcome {
+    judge(backend, |suite| suite.leftovers())
+}
+
+/// Lists what a check has found.
+fn judge(backend: &dyn Backend, check: impl FnOnce(&mut Suite<'_>) -> Result<()>) -> Outcome {
+    let failed = |error: Error| NotPassed::Failed(error.report());
+    let scratch = ScratchFolder::new().map_err(failed)?;
+    let mut suite = Suite { backend, scratch: &scratch, findings: Vec::new() };
+    check(&mut suite).map_err(failed)?;
+    told(&suite.findings)
+}
+
+fn told(findings: &[String]) -> Outcome {
+    if findings.is_empty() { Ok(()) } else { Err(NotPassed::Failed(findings.join("; "))) }
+}
+
+/// Gives a conversation malformed and hostile lines.
+fn garbage_is_answered_in_bounds(make: &MakeDialogue) -> Outcome {
     let mut findings = Vec::new();
     let mut must = |holds: bool, what: String| {
         if !holds && !findings.contains(&what) {
@@ -110,10 +144,7 @@ pub fn check_dialogue(make: impl Fn() -> Box<dyn Dialogue>) -> Result<()> {
             }
         }
     }
-    if findings.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::Internal, format!("does not conform:\n- {}", findings.join("\n- "))))
+    told(&findings)
 }
 
 struct Suite<'a> {

@@ -8,20 +8,22 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 
 use super::{
     Access, Bind, Confined, Control, ControlState, Enforcement, NamePattern, NoSandbox, PolicyReport,
     RuleAccess, Sandbox, SandboxPolicy, SandboxPolicyBuilder,
 };
+use crate::conformance::{NotPassed, Outcome, cases};
 use crate::process::{CommandSpec, SpawnOptions, spawn};
 
 /// Fixture of one case.
-#[derive(Clone, Copy, Debug)]
-pub struct Bench<'a> {
+#[derive(Clone, Debug)]
+pub struct Bench {
     /// The sandbox to judge.
-    pub sandbox: &'a dyn Sandbox,
+    pub sandbox: Arc<dyn Sandbox>,
     /// An existing empty folder for this case alone.
-    pub scratch: &'a Path,
+    pub scratch: PathBuf,
 }
 
 /// Returns the folder in which tests of sandboxes make homes and projects, created if it is missing.
@@ -39,43 +41,28 @@ pub fn test_homes(target: &str) -> std::io::Result<PathBuf> {
     homes.canonicalize()
 }
 
-/// Reason why a case did not pass.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NotPassed {
-    /// The case would prove nothing on this machine.
-    Skipped(String),
-    /// The sandbox does not conform.
-    Failed(String),
+cases! {
+    pub Bench:
+    denied_paths_are_hidden,
+    links_lead_nowhere_new,
+    writes_stay_where_they_are_granted,
+    grants_open_what_they_name,
+    a_grant_inside_a_denial_opens_itself_alone,
+    a_denial_inside_a_grant_stays_closed,
+    a_rule_on_a_file_is_a_file_rule,
+    names_are_hidden_where_nothing_is_written,
+    read_only_places_in_writable_folders,
+    private_copies_show_at_their_places,
+    missing_paths_do_no_harm,
+    usual_devices_work,
+    renames_across_folders_work,
+    temporary_files_work,
+    odd_names_are_names,
+    arguments_environment_folder_and_code_pass,
+    no_descriptor_leaks,
+    a_missing_program_is_an_error,
+    explain_promises_what_prepare_does,
 }
-
-/// Outcome of a case.
-pub type Outcome = Result<(), NotPassed>;
-
-/// A case of the suite.
-pub type Case = (&'static str, fn(Bench<'_>) -> Outcome);
-
-/// All cases, for harnesses that report them one by one.
-pub const CASES: &[Case] = &[
-    ("denied_paths_are_hidden", denied_paths_are_hidden),
-    ("links_lead_nowhere_new", links_lead_nowhere_new),
-    ("writes_stay_where_they_are_granted", writes_stay_where_they_are_granted),
-    ("grants_open_what_they_name", grants_open_what_they_name),
-    ("a_grant_inside_a_denial_opens_itself_alone", a_grant_inside_a_denial_opens_itself_alone),
-    ("a_denial_inside_a_grant_stays_closed", a_denial_inside_a_grant_stays_closed),
-    ("a_rule_on_a_file_is_a_file_rule", a_rule_on_a_file_is_a_file_rule),
-    ("names_are_hidden_where_nothing_is_written", names_are_hidden_where_nothing_is_written),
-    ("read_only_places_in_writable_folders", read_only_places_in_writable_folders),
-    ("private_copies_show_at_their_places", private_copies_show_at_their_places),
-    ("missing_paths_do_no_harm", missing_paths_do_no_harm),
-    ("usual_devices_work", usual_devices_work),
-    ("renames_across_folders_work", renames_across_folders_work),
-    ("temporary_files_work", temporary_files_work),
-    ("odd_names_are_names", odd_names_are_names),
-    ("arguments_environment_folder_and_code_pass", arguments_environment_folder_and_code_pass),
-    ("no_descriptor_leaks", no_descriptor_leaks),
-    ("a_missing_program_is_an_error", a_missing_program_is_an_error),
-    ("explain_promises_what_prepare_does", explain_promises_what_prepare_does),
-];
 
 /// Outcome of a confined command.
 #[derive(Debug)]
@@ -119,7 +106,7 @@ pub fn shell(script: &str) -> CommandSpec {
     CommandSpec::new("/bin/sh").with_args(["-c", script]).with_env("PATH", "/usr/local/bin:/usr/bin:/bin")
 }
 
-impl Bench<'_> {
+impl Bench {
     fn path(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
@@ -127,7 +114,7 @@ impl Bench<'_> {
     /// Creates a file whose content is its own name.
     fn file(&self, name: &str) -> Result<PathBuf, NotPassed> {
         let path = self.path(name);
-        let parent = path.parent().unwrap_or(self.scratch);
+        let parent = path.parent().unwrap_or(&self.scratch);
         fs::create_dir_all(parent).and_then(|()| fs::write(&path, name)).map_err(failed("making a file"))?;
         Ok(path)
     }
@@ -140,7 +127,7 @@ impl Bench<'_> {
 
     /// Returns a policy with one rule: the scratch folder may be read.
     fn policy(&self) -> SandboxPolicyBuilder {
-        SandboxPolicy::builder().read(self.scratch, "the scratch folder")
+        SandboxPolicy::builder().read(&self.scratch, "the scratch folder")
     }
 
     fn run(
@@ -150,14 +137,14 @@ impl Bench<'_> {
         script: &str,
     ) -> Result<Ran, NotPassed> {
         let policy = policy.build().map_err(failed("building the policy"))?;
-        let command = shell(script).with_cwd(self.scratch);
+        let command = shell(script).with_cwd(&self.scratch);
         let confined = sandbox.prepare(&policy, command).map_err(failed("preparing"))?;
         run(confined).map_err(failed("running"))
     }
 
     /// Checks that the script succeeds under the policy.
     fn works(&self, policy: SandboxPolicyBuilder, script: &str) -> Result<Ran, NotPassed> {
-        let ran = self.run(self.sandbox, policy, script)?;
+        let ran = self.run(&*self.sandbox, policy, script)?;
         if ran.code == 0 {
             return Ok(ran);
         }
@@ -171,7 +158,7 @@ impl Bench<'_> {
             let report = self.sandbox.explain(&policy).map_err(failed("explaining"))?;
             report.state(control)
         };
-        let ran = self.run(self.sandbox, policy.clone(), script)?;
+        let ran = self.run(&*self.sandbox, policy.clone(), script)?;
         match state {
             Some(ControlState::Open) if ran.code != 0 => {
                 return fail(format!("reported as open, but it fails: {script}"));
@@ -200,7 +187,7 @@ fn failed<E: std::error::Error>(what: &'static str) -> impl Fn(E) -> NotPassed {
     }
 }
 
-fn denied_paths_are_hidden(bench: Bench<'_>) -> Outcome {
+fn denied_paths_are_hidden(bench: &Bench) -> Outcome {
     bench.file("keys/id")?;
     bench.file("token")?;
     bench.file("public")?;
@@ -212,7 +199,7 @@ fn denied_paths_are_hidden(bench: Bench<'_>) -> Outcome {
     bench.works(policy(), "grep -q public public").map(drop)
 }
 
-fn links_lead_nowhere_new(bench: Bench<'_>) -> Outcome {
+fn links_lead_nowhere_new(bench: &Bench) -> Outcome {
     bench.file("keys/id")?;
     bench.folder("work")?;
     std::os::unix::fs::symlink(bench.path("keys/id"), bench.path("work/link")).map_err(failed("linking"))?;
@@ -231,7 +218,7 @@ fn links_lead_nowhere_new(bench: Bench<'_>) -> Outcome {
     bench.denied(Control::HIDDEN, by_link, "grep -q keys keys/id")
 }
 
-fn writes_stay_where_they_are_granted(bench: Bench<'_>) -> Outcome {
+fn writes_stay_where_they_are_granted(bench: &Bench) -> Outcome {
     bench.folder("work")?;
     // Landlock has a right of its own for most of these, so each could be forgotten alone.
     for script in [
@@ -254,7 +241,7 @@ fn writes_stay_where_they_are_granted(bench: Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn grants_open_what_they_name(bench: Bench<'_>) -> Outcome {
+fn grants_open_what_they_name(bench: &Bench) -> Outcome {
     bench.file("work/old")?;
     let policy = bench.policy().write(bench.path("work"), "work");
     // Most steps need a right of their own, up to running a program that was written here.
@@ -264,7 +251,7 @@ fn grants_open_what_they_name(bench: Bench<'_>) -> Outcome {
     bench.works(policy, script).map(drop)
 }
 
-fn a_grant_inside_a_denial_opens_itself_alone(bench: Bench<'_>) -> Outcome {
+fn a_grant_inside_a_denial_opens_itself_alone(bench: &Bench) -> Outcome {
     bench.file("private/project/file")?;
     bench.file("private/taxes")?;
     let policy = || {
@@ -276,7 +263,7 @@ fn a_grant_inside_a_denial_opens_itself_alone(bench: Bench<'_>) -> Outcome {
     bench.denied(Control::HIDDEN, policy(), "echo x > private/new")
 }
 
-fn a_denial_inside_a_grant_stays_closed(bench: Bench<'_>) -> Outcome {
+fn a_denial_inside_a_grant_stays_closed(bench: &Bench) -> Outcome {
     bench.file("work/deep/secret/key")?;
     bench.file("work/other/file")?;
     let policy =
@@ -295,7 +282,7 @@ fn a_denial_inside_a_grant_stays_closed(bench: Bench<'_>) -> Outcome {
     bench.works(policy(), "echo x > work/other/new && grep -q other work/other/file").map(drop)
 }
 
-fn a_rule_on_a_file_is_a_file_rule(bench: Bench<'_>) -> Outcome {
+fn a_rule_on_a_file_is_a_file_rule(bench: &Bench) -> Outcome {
     bench.file("one")?;
     bench.file("two")?;
     // Landlock refuses a rule on a file that grants rights of folders, so files need a case of their own.
@@ -316,11 +303,11 @@ fn names(root: &Path) -> NamePattern {
     }
 }
 
-fn names_are_hidden_where_nothing_is_written(bench: Bench<'_>) -> Outcome {
+fn names_are_hidden_where_nothing_is_written(bench: &Bench) -> Outcome {
     for name in ["app/.env", "app/deep/er/.env.local", "app/.env.example", "app/main"] {
         bench.file(name)?;
     }
-    let policy = || bench.policy().pattern(names(bench.scratch));
+    let policy = || bench.policy().pattern(names(&bench.scratch));
     bench.works(policy(), "cat app/main app/.env.example")?;
     // Other places may be reported as partial; here, where nothing is written, all can hold it.
     let open = bench
@@ -328,7 +315,7 @@ fn names_are_hidden_where_nothing_is_written(bench: Bench<'_>) -> Outcome {
         .explain(&policy().build().map_err(failed("building"))?)
         .map_err(failed("explaining"))?;
     for script in ["cat app/.env", "cat app/deep/er/.env.local", "echo x > app/.env"] {
-        let ran = bench.run(bench.sandbox, policy(), script)?;
+        let ran = bench.run(&*bench.sandbox, policy(), script)?;
         // An open control must let the command succeed, and every other state must stop it here.
         if (open.state(Control::NAMES) == Some(ControlState::Open)) != (ran.code == 0) {
             return fail(format!("code {}: {script}\n{open}", ran.code));
@@ -337,7 +324,7 @@ fn names_are_hidden_where_nothing_is_written(bench: Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn read_only_places_in_writable_folders(bench: Bench<'_>) -> Outcome {
+fn read_only_places_in_writable_folders(bench: &Bench) -> Outcome {
     bench.file("work/.git")?;
     bench.file("work/config/hooks/h")?;
     let policy = || {
@@ -366,7 +353,7 @@ fn read_only_places_in_writable_folders(bench: Bench<'_>) -> Outcome {
     bench.works(policy(), "cat work/.git work/config/hooks/h && echo x > work/new").map(drop)
 }
 
-fn private_copies_show_at_their_places(bench: Bench<'_>) -> Outcome {
+fn private_copies_show_at_their_places(bench: &Bench) -> Outcome {
     bench.file("session/tasks/copy")?;
     bench.file("session/one")?;
     bench.file("project/tasks/real")?;
@@ -407,7 +394,7 @@ fn private_copies_show_at_their_places(bench: Bench<'_>) -> Outcome {
     }
 }
 
-fn missing_paths_do_no_harm(bench: Bench<'_>) -> Outcome {
+fn missing_paths_do_no_harm(bench: &Bench) -> Outcome {
     bench.folder("work")?;
     let policy = bench
         .policy()
@@ -421,13 +408,13 @@ fn missing_paths_do_no_harm(bench: Bench<'_>) -> Outcome {
     bench.works(policy, "echo x > work/new && cat work/new").map(drop)
 }
 
-fn usual_devices_work(bench: Bench<'_>) -> Outcome {
+fn usual_devices_work(bench: &Bench) -> Outcome {
     let script = "echo x > /dev/null && head -c 8 /dev/zero > /dev/null && head -c 8 /dev/urandom > /dev/null && \
                   : 2> /dev/null >> /dev/null && { test ! -e /dev/ptmx || : 3<> /dev/ptmx; }";
     bench.works(bench.policy(), script).map(drop)
 }
 
-fn renames_across_folders_work(bench: Bench<'_>) -> Outcome {
+fn renames_across_folders_work(bench: &Bench) -> Outcome {
     bench.folder("work/a")?;
     bench.folder("work/b/c")?;
     let policy = bench.policy().write(bench.path("work"), "work");
@@ -435,7 +422,7 @@ fn renames_across_folders_work(bench: Bench<'_>) -> Outcome {
     bench.works(policy, "cd work && echo x > a/f && mv a/f b/c/g && mv b/c a/ && cat a/c/g").map(drop)
 }
 
-fn temporary_files_work(bench: Bench<'_>) -> Outcome {
+fn temporary_files_work(bench: &Bench) -> Outcome {
     let ran = bench.works(bench.policy(), "f=$(mktemp) && echo x > $f && cat $f && echo $f")?;
     let path = ran.stdout.lines().last().unwrap_or_default();
     // What is private leaves nothing behind; a shared one is the caller's.
@@ -445,7 +432,7 @@ fn temporary_files_work(bench: Bench<'_>) -> Outcome {
     if left && !open { fail(format!("{path} is still there")) } else { Ok(()) }
 }
 
-fn odd_names_are_names(bench: Bench<'_>) -> Outcome {
+fn odd_names_are_names(bench: &Bench) -> Outcome {
     use std::os::unix::ffi::OsStrExt as _;
     // Names that quoting, mount tables and option parsers get wrong.
     for bytes in [&b"a b'\"c"[..], b"\xff\xfe", b"new\nline", "h\u{e4}us".as_bytes(), b"-n"] {
@@ -462,7 +449,7 @@ fn odd_names_are_names(bench: Bench<'_>) -> Outcome {
             return fail("the policy itself is wrong".to_owned());
         }
         let command = shell("echo x > \"$1/x\" && ! cat \"$2/x\" > /dev/null 2>&1").with_arg("sh");
-        let command = command.with_arg(&folder).with_arg(&hidden).with_cwd(bench.scratch);
+        let command = command.with_arg(&folder).with_arg(&hidden).with_cwd(&bench.scratch);
         let ran = run(bench.sandbox.prepare(&policy, command).map_err(failed("preparing"))?);
         let ran = ran.map_err(failed("running"))?;
         // Without hiding, the second half of the script can read the file and fails.
@@ -474,10 +461,10 @@ fn odd_names_are_names(bench: Bench<'_>) -> Outcome {
     Ok(())
 }
 
-fn arguments_environment_folder_and_code_pass(bench: Bench<'_>) -> Outcome {
+fn arguments_environment_folder_and_code_pass(bench: &Bench) -> Outcome {
     let policy = bench.policy().build().map_err(failed("building the policy"))?;
     let command = shell("echo \"$0|$1|$MINE|$HOME|$(pwd -P)\"; echo oops >&2; exit 7");
-    let command = command.with_args(["zero", "a  b"]).with_env("MINE", "x y").with_cwd(bench.scratch);
+    let command = command.with_args(["zero", "a  b"]).with_env("MINE", "x y").with_cwd(&bench.scratch);
     let ran = run(bench.sandbox.prepare(&policy, command).map_err(failed("preparing"))?);
     let ran = ran.map_err(failed("running"))?;
     let here = bench.scratch.canonicalize().map_err(failed("resolving"))?;
@@ -488,10 +475,10 @@ fn arguments_environment_folder_and_code_pass(bench: Bench<'_>) -> Outcome {
     fail(format!("expected {expected:?}, got {ran:?}"))
 }
 
-fn no_descriptor_leaks(bench: Bench<'_>) -> Outcome {
+fn no_descriptor_leaks(bench: &Bench) -> Outcome {
     // Shells hold descriptors of their own; ls does not.
     let policy = bench.policy().build().map_err(failed("building the policy"))?;
-    let command = CommandSpec::new("/bin/ls").with_arg("/proc/self/fd").with_cwd(bench.scratch);
+    let command = CommandSpec::new("/bin/ls").with_arg("/proc/self/fd").with_cwd(&bench.scratch);
     let ran = run(bench.sandbox.prepare(&policy, command).map_err(failed("preparing"))?);
     let ran = ran.map_err(failed("running"))?;
     // The fourth is the listing itself.
@@ -503,9 +490,9 @@ fn no_descriptor_leaks(bench: Bench<'_>) -> Outcome {
     }
 }
 
-fn a_missing_program_is_an_error(bench: Bench<'_>) -> Outcome {
+fn a_missing_program_is_an_error(bench: &Bench) -> Outcome {
     let policy = bench.policy().build().map_err(failed("building the policy"))?;
-    let command = CommandSpec::new(bench.path("no-such-program")).with_cwd(bench.scratch);
+    let command = CommandSpec::new(bench.path("no-such-program")).with_cwd(&bench.scratch);
     // A sandbox may notice it before the start or leave it to the start.
     let Ok(confined) = bench.sandbox.prepare(&policy, command) else { return Ok(()) };
     match run(confined) {
@@ -514,7 +501,7 @@ fn a_missing_program_is_an_error(bench: Bench<'_>) -> Outcome {
     }
 }
 
-fn explain_promises_what_prepare_does(bench: Bench<'_>) -> Outcome {
+fn explain_promises_what_prepare_does(bench: &Bench) -> Outcome {
     bench.file("work/.env")?;
     bench.file("keys/id")?;
     for enforcement in [Enforcement::Required, Enforcement::BestEffort] {
@@ -522,7 +509,7 @@ fn explain_promises_what_prepare_does(bench: Bench<'_>) -> Outcome {
             .policy()
             .write(bench.path("work"), "work")
             .deny(bench.path("keys"), "keys")
-            .pattern(names(bench.scratch))
+            .pattern(names(&bench.scratch))
             .enforcement(enforcement);
         let built = policy.clone().build().map_err(failed("building the policy"))?;
         let explained = bench.sandbox.explain(&built).map_err(failed("explaining"))?;

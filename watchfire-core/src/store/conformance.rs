@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::{
     Change, Changes, DocumentName, Fence, NewTask, Patch, ProjectPatch, Revision, TaskPatch, TaskQuery,
     TaskStore, TaskStoreExt, Versioned,
 };
+use crate::conformance::cases;
 use crate::model::{Task, TaskNumber, TaskStatus};
 use crate::{Error, ErrorKind, Result};
 
@@ -34,39 +34,8 @@ pub trait StoreFactory: Send + Sync {
     async fn fresh(&self) -> Result<(Arc<dyn TaskStore>, Arc<dyn TaskStore>)>;
 }
 
-type Outcome<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
-
-/// One guarantee under test.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Name of the guarantee.
-    pub name: &'static str,
-    run: for<'a> fn(&'a dyn StoreFactory) -> Outcome<'a>,
-}
-
-impl Case {
-    /// Tests the guarantee.
-    ///
-    /// # Errors
-    /// `internal`, with the violated guarantee as the source.
-    pub async fn run(&self, factory: &dyn StoreFactory) -> Result<()> {
-        (self.run)(factory).await.map_err(|error| {
-            Error::new(ErrorKind::Internal, "the store does not conform")
-                .with("case", self.name)
-                .with_source(error)
-        })
-    }
-}
-
-macro_rules! cases {
-    ($($name:ident,)*) => {
-        /// Every guarantee.
-        pub const CASES: &[Case] =
-            &[$(Case { name: stringify!($name), run: |factory| Box::pin($name(factory)) },)*];
-    };
-}
-
 cases! {
+    async pub dyn StoreFactory:
     tasks_are_created_with_numbers_and_defaults,
     impossible_tasks_are_refused,
     numbers_are_never_given_twice,
@@ -90,17 +59,6 @@ cases! {
     a_later_start_of_the_same_home_takes_over,
     many_claims_are_renewed_at_once,
     fenced_writes_end_with_the_claim,
-}
-
-/// Runs every case, and stops at the first failure.
-///
-/// # Errors
-/// The case and the violated guarantee.
-pub async fn check(factory: &dyn StoreFactory) -> Result<()> {
-    for case in CASES {
-        case.run(factory).await?;
-    }
-    Ok(())
 }
 
 macro_rules! ensure {

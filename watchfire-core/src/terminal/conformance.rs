@@ -1,45 +1,31 @@
 //! Conformance suite of [`Terminal`], for any implementation to run in its tests.
 //!
-//! ```
-//! # use watchfire_core::terminal::{conformance, PlainTerminal};
-//! conformance::run(|size| Box::new(PlainTerminal::new(size)));
-//! ```
-//!
 //! `make` must return a fresh terminal of the given size that retains between 10 and 10,000 lines of scrollback.
-//! A failing case panics with its input and the difference.
+//! A failing case says its input and the difference.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Size, Snapshot, Terminal};
+use crate::conformance::cases;
 
 /// Makes a fresh terminal of a size.
-type Make<'a> = &'a dyn Fn(Size) -> Box<dyn Terminal>;
+pub type Make = dyn Fn(Size) -> Box<dyn Terminal>;
 
-/// Name of a case, and a function that panics if the terminal does not conform.
-type Case = (&'static str, fn(Make<'_>));
-
-const CASES: [Case; 12] = [
-    ("any_chunking_is_the_same_as_one_chunk", any_chunking_is_the_same_as_one_chunk),
-    ("any_size_and_any_bytes_are_survived", any_size_and_any_bytes_are_survived),
-    ("text_is_shown_and_scrolls_off", text_is_shown_and_scrolls_off),
-    ("snapshots_never_change_and_share_what_did_not", snapshots_never_change_and_share_what_did_not),
-    ("every_change_raises_the_generation", every_change_raises_the_generation),
-    ("resizing_gives_a_screen_of_that_size", resizing_gives_a_screen_of_that_size),
-    ("scrollback_lines_have_numbers", scrollback_lines_have_numbers),
-    ("numbers_never_name_another_line", numbers_never_name_another_line),
-    ("a_reader_gets_each_line_once", a_reader_gets_each_line_once),
-    ("endless_input_is_bounded", endless_input_is_bounded),
-    ("replies_and_titles_are_safe", replies_and_titles_are_safe),
-    ("a_redraw_shows_the_same_text", a_redraw_shows_the_same_text),
-];
-
-/// Runs all cases, and prints the name of each before it runs.
-pub fn run(make: impl Fn(Size) -> Box<dyn Terminal>) {
-    for (name, case) in CASES {
-        println!("{name}");
-        case(&make);
-    }
+cases! {
+    pub Make:
+    any_chunking_is_the_same_as_one_chunk,
+    any_size_and_any_bytes_are_survived,
+    text_is_shown_and_scrolls_off,
+    snapshots_never_change_and_share_what_did_not,
+    every_change_raises_the_generation,
+    resizing_gives_a_screen_of_that_size,
+    scrollback_lines_have_numbers,
+    numbers_never_name_another_line,
+    a_reader_gets_each_line_once,
+    endless_input_is_bounded,
+    replies_and_titles_are_safe,
+    a_redraw_shows_the_same_text,
 }
 
 /// Pieces of output that cover most features of terminals. A terminal that lacks a feature must survive its piece.
@@ -70,7 +56,7 @@ const SIZES: [Size; 5] =
     [Size::new(1, 1), Size::new(2, 1), Size::new(1, 7), Size::new(9, 4), Size::new(80, 24)];
 
 /// Bytes fed at once, one by one, or in odd pieces give the same screen, scrollback, title and replies.
-fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
+fn any_chunking_is_the_same_as_one_chunk(make: &Make) {
     // Fixed seeds: a failure must be the same on every machine.
     let mut random = Random(1);
     for round in 0..60 {
@@ -90,7 +76,7 @@ fn any_chunking_is_the_same_as_one_chunk(make: Make<'_>) {
 }
 
 /// Any bytes at any size, with resizes between them, are survived, and the terminal shows text afterwards.
-fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
+fn any_size_and_any_bytes_are_survived(make: &Make) {
     let mut random = Random(2);
     for size in SIZES {
         let mut terminal = make(size);
@@ -110,7 +96,7 @@ fn any_size_and_any_bytes_are_survived(make: Make<'_>) {
 }
 
 /// Text appears where it belongs, and lines that leave the top can be read from the scrollback.
-fn text_is_shown_and_scrolls_off(make: Make<'_>) {
+fn text_is_shown_and_scrolls_off(make: &Make) {
     let mut terminal = make(Size::new(10, 2));
     assert_eq!((terminal.snapshot().size, terminal.snapshot().scrollback.clone()), (Size::new(10, 2), 0..0));
     assert_eq!(terminal.snapshot().text(), "");
@@ -124,7 +110,7 @@ fn text_is_shown_and_scrolls_off(make: Make<'_>) {
 }
 
 /// A snapshot never changes, and another one without a change in between shares its lines.
-fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
+fn snapshots_never_change_and_share_what_did_not(make: &Make) {
     let mut terminal = make(Size::new(20, 4));
     terminal.feed(b"first\r\nsecond");
     let (first, again) = (terminal.snapshot(), terminal.snapshot());
@@ -144,7 +130,7 @@ fn snapshots_never_change_and_share_what_did_not(make: Make<'_>) {
 }
 
 /// Two snapshots of one generation show the same, and a later snapshot never has a lower one.
-fn every_change_raises_the_generation(make: Make<'_>) {
+fn every_change_raises_the_generation(make: &Make) {
     let mut random = Random(3);
     let mut terminal = make(Size::new(12, 5));
     let mut before = terminal.snapshot();
@@ -167,7 +153,7 @@ fn every_change_raises_the_generation(make: Make<'_>) {
 }
 
 /// A resize gives a snapshot of that size with the cursor inside; a zero counts as one.
-fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
+fn resizing_gives_a_screen_of_that_size(make: &Make) {
     let mut terminal = make(Size::new(40, 10));
     for line in 0..30 {
         terminal.feed(format!("line {line} 漢字 with some text that may wrap\r\n").as_bytes());
@@ -184,7 +170,7 @@ fn resizing_gives_a_screen_of_that_size(make: Make<'_>) {
 
 /// Each line keeps its number while others leave, also once the oldest are dropped; a resize gives higher ones; and
 /// ranges beyond the retained lines are clamped.
-fn scrollback_lines_have_numbers(make: Make<'_>) {
+fn scrollback_lines_have_numbers(make: &Make) {
     let mut terminal = make(Size::new(10, 1));
     terminal.feed(b"0\r\n1\r\n2\r\n3");
     let text = |terminal: &dyn Terminal, number| {
@@ -218,7 +204,7 @@ fn scrollback_lines_have_numbers(make: Make<'_>) {
 
 /// For any output and any size, a number names one line for good, numbers only grow, and a dropped line
 /// does not return.
-fn numbers_never_name_another_line(make: Make<'_>) {
+fn numbers_never_name_another_line(make: &Make) {
     let mut random = Random(5);
     for size in SIZES {
         let (mut terminal, mut lines) = (make(size), BTreeMap::new());
@@ -248,7 +234,7 @@ fn numbers_never_name_another_line(make: Make<'_>) {
 
 /// A reader who continues where the last answer ended gets each line once and in order, and learns how many
 /// are gone.
-fn a_reader_gets_each_line_once(make: Make<'_>) {
+fn a_reader_gets_each_line_once(make: &Make) {
     let mut terminal = make(Size::new(10, 2));
     let (mut next, mut read) = (0, Vec::new());
     for line in 0..200 {
@@ -276,7 +262,7 @@ fn a_reader_gets_each_line_once(make: Make<'_>) {
 }
 
 /// Endless output, strings, parameters and combining characters keep scrollback, replies and titles within bounds.
-fn endless_input_is_bounded(make: Make<'_>) {
+fn endless_input_is_bounded(make: &Make) {
     const MIB: usize = 1 << 20;
     for (introducer, filler) in [
         ("", "a line of output, as programs print them\r\n"),
@@ -321,7 +307,7 @@ fn endless_input_is_bounded(make: Make<'_>) {
 }
 
 /// Replies carry nothing that the child planted, and titles have no control characters.
-fn replies_and_titles_are_safe(make: Make<'_>) {
+fn replies_and_titles_are_safe(make: &Make) {
     let mut terminal = make(Size::new(80, 24));
     for bytes in [
         "\x1b]0;planted\x07\x1b]1;planted\x07\x1b]2;planted\x1b\\\x1b[20t\x1b[21t",
@@ -346,7 +332,7 @@ fn replies_and_titles_are_safe(make: Make<'_>) {
 }
 
 /// A fresh terminal that is fed a redraw shows the same text.
-fn a_redraw_shows_the_same_text(make: Make<'_>) {
+fn a_redraw_shows_the_same_text(make: &Make) {
     let mut random = Random(4);
     for size in SIZES {
         let mut terminal = make(size);
@@ -410,10 +396,11 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::check;
     use crate::terminal::PlainTerminal;
 
     #[test]
     fn the_plain_terminal_conforms() {
-        run(|size| Box::new(PlainTerminal::new(size)));
+        check(CASES, || Box::new(|size| Box::new(PlainTerminal::new(size)))).unwrap();
     }
 }

@@ -1,18 +1,18 @@
 //! The requirements on every [`Workspace`], as a suite that any implementation can run. Feature `testing`.
 //!
 //! Each case gets a workspace of its own, on a fresh project. If there is a history, it holds exactly one file:
-//! [`FILE`], with [`CONTENT`]. A failing case panics with what it saw. Implementations without isolation (whose
+//! [`FILE`], with [`CONTENT`]. Implementations without isolation (whose
 //! [`Opened::branch`] is `None`) are held only to the parts that they can promise.
 
 use std::fs;
 use std::path::Path;
-use std::pin::Pin;
 
 use super::{
     BranchStatus, Candidate, CaptureRequest, Commit, Exchanged, Merge, MergeRequest, ObstacleKind,
     OpenRequest, Opened, PublishRequest, Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
 };
 use crate::ErrorKind;
+use crate::conformance::cases;
 use crate::model::{Attempt, MergeStrategy, SessionId, TaskNumber};
 use crate::sandbox::{Bind, Rule, RuleAccess};
 use crate::store::Fence;
@@ -22,44 +22,30 @@ pub const FILE: &str = "a file.txt";
 /// Its content.
 pub const CONTENT: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
-/// A case of the suite: its name, and a function that panics if the workspace does not behave.
-pub type Case =
-    (&'static str, for<'a> fn(&'a dyn Workspace) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
-
-/// All cases, for harnesses that report them one by one.
-pub const CASES: &[Case] = &[
-    ("a_folder_is_kept_for_the_next_attempt", |w| Box::pin(a_folder_is_kept_for_the_next_attempt(w))),
-    ("rules_let_the_agent_work_in_its_folder", |w| Box::pin(rules_let_the_agent_work_in_its_folder(w))),
-    ("keys_do_not_see_each_other", |w| Box::pin(keys_do_not_see_each_other(w))),
-    ("nothing_is_captured_of_nothing", |w| Box::pin(nothing_is_captured_of_nothing(w))),
-    ("uncommitted_work_arrives", |w| Box::pin(uncommitted_work_arrives(w))),
-    ("preparing_shows_nobody_anything", |w| Box::pin(preparing_shows_nobody_anything(w))),
-    ("a_candidate_can_be_tried_before_it_counts", |w| Box::pin(a_candidate_can_be_tried_before_it_counts(w))),
-    ("a_candidate_is_published_once", |w| Box::pin(a_candidate_is_published_once(w))),
-    ("published_is_asked_of_the_target", |w| Box::pin(published_is_asked_of_the_target(w))),
-    ("what_orchestrators_share_is_hidden_from_agents", |w| {
-        Box::pin(what_orchestrators_share_is_hidden_from_agents(w))
-    }),
-    ("an_outdated_candidate_moves_nothing", |w| Box::pin(an_outdated_candidate_moves_nothing(w))),
-    ("an_old_fence_is_refused", |w| Box::pin(an_old_fence_is_refused(w))),
-    ("conflicts_are_named", |w| Box::pin(conflicts_are_named(w))),
-    ("every_strategy_gives_the_same_files", |w| Box::pin(every_strategy_gives_the_same_files(w))),
-    ("candidates_stack", |w| Box::pin(candidates_stack(w))),
-    ("local_edits_hold_a_publication", |w| Box::pin(local_edits_hold_a_publication(w))),
-    ("unmerged_work_is_not_removed", |w| Box::pin(unmerged_work_is_not_removed(w))),
-    ("merged_work_is_removed", |w| Box::pin(merged_work_is_removed(w))),
-    ("discarded_work_is_rescued", |w| Box::pin(discarded_work_is_rescued(w))),
-    ("a_fresh_start_rescues_first", |w| Box::pin(a_fresh_start_rescues_first(w))),
-    ("a_session_in_the_root_comes_and_goes", |w| Box::pin(a_session_in_the_root_comes_and_goes(w))),
-    ("cleaning_up_touches_no_work", |w| Box::pin(cleaning_up_touches_no_work(w))),
-];
-
-/// Runs all cases, each on a workspace from `make`.
-pub async fn run<W: Workspace>(mut make: impl FnMut() -> W) {
-    for (_, case) in CASES {
-        // A workspace of its own, because cases leave branches and edited files behind.
-        case(&make()).await;
-    }
+cases! {
+    async pub dyn Workspace:
+    a_folder_is_kept_for_the_next_attempt,
+    rules_let_the_agent_work_in_its_folder,
+    keys_do_not_see_each_other,
+    nothing_is_captured_of_nothing,
+    uncommitted_work_arrives,
+    preparing_shows_nobody_anything,
+    a_candidate_can_be_tried_before_it_counts,
+    a_candidate_is_published_once,
+    published_is_asked_of_the_target,
+    what_orchestrators_share_is_hidden_from_agents,
+    an_outdated_candidate_moves_nothing,
+    an_old_fence_is_refused,
+    conflicts_are_named,
+    every_strategy_gives_the_same_files,
+    candidates_stack,
+    local_edits_hold_a_publication,
+    unmerged_work_is_not_removed,
+    merged_work_is_removed,
+    discarded_work_is_rescued,
+    a_fresh_start_rescues_first,
+    a_session_in_the_root_comes_and_goes,
+    cleaning_up_touches_no_work,
 }
 
 async fn a_session_in_the_root_comes_and_goes(workspace: &dyn Workspace) {

@@ -46,10 +46,10 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
         flavour.trial("its_folder_may_have_a_path_of_any_length", far_below),
         flavour.trial("no_other_user_gets_its_terminal", refuses_others).with_ignored_flag(!is_root),
     ];
-    let conforming = conformance::CASES.iter().map(|(name, case)| {
-        flavour.trial(&format!("detached::{name}"), async |_| {
+    let conforming = conformance::CASES.iter().map(|case| {
+        flavour.trial(&format!("detached::{}", case.name()), async |_| {
             let folder = tempfile::tempdir().unwrap();
-            case(&host(folder.path())).await;
+            case.run(&host(folder.path())).await.unwrap();
             assert_eq!(left_in(folder.path()), 0, "folders are left");
         })
     });

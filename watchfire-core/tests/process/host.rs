@@ -37,7 +37,7 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
     ];
     let conforming = conformance::CASES
         .iter()
-        .map(|(name, case)| flavour.trial(name, async |_| case(&InProcess::new(helper())).await));
+        .map(|case| flavour.trial(case.name(), async |_| case.run(&InProcess::new(helper())).await.unwrap()));
     conforming.chain(own).collect()
 }
 

@@ -6,10 +6,10 @@ use crate::support::Repo;
 
 #[tokio::test]
 async fn git_conforms() {
-    for (name, case) in conformance::CASES {
-        eprintln!("{name}");
+    for case in conformance::CASES {
         let repo = Repo::new();
-        case(&repo.workspace()).await;
+        let outcome = case.run(&repo.workspace()).await;
+        assert_eq!(outcome, Ok(()), "{}", case.name());
         repo.fsck();
         assert_eq!(repo.git(["stash", "list"]), "");
     }

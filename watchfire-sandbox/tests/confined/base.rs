@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::model::StepDown;
 use watchfire_core::process::helper::Helper;
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
+use watchfire_core::sandbox::conformance::{run, shell};
 use watchfire_core::sandbox::{Control, ControlState, NoSandbox, PolicyInputs, Sandbox as _, SandboxPolicy};
 use watchfire_sandbox::base_policy;
+
+use crate::Bench;
 
 /// Files with secrets in them, below the home folder.
 const SECRETS: &[&str] = &[

@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::process::helper::Helper;
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, Ran, run, shell};
+use watchfire_core::sandbox::conformance::{Ran, run, shell};
 use watchfire_core::sandbox::{Control, ControlState, NoSandbox, PolicyInputs, Sandbox, SandboxPolicy};
 use watchfire_sandbox::base_policy;
 
+use crate::Bench;
 use crate::planted::SECRETS;
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {

@@ -5,9 +5,12 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::{Helper, RoleArgs};
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run};
+use watchfire_core::sandbox::conformance::run;
 use watchfire_core::sandbox::{Access, Control, ControlState, NamePattern, RuleAccess, SandboxPolicy};
+
+use crate::Bench;
 
 /// How many policies.
 const ROUNDS: u64 = 24;

@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::Helper;
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run};
+use watchfire_core::sandbox::conformance::run;
 use watchfire_core::sandbox::{Control, ControlState};
 
+use crate::Bench;
 use crate::closed_home::Home;
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {

@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::process::{Group, SpawnOptions, spawn};
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, shell};
+use watchfire_core::sandbox::conformance::shell;
 use watchfire_core::sandbox::{SandboxGuard, SandboxPolicy};
+
+use crate::Bench;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);

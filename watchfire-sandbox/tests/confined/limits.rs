@@ -1,9 +1,12 @@
 //! What a command may use up.
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::model::ResourceLimits;
 use watchfire_core::process::helper::Helper;
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
+use watchfire_core::sandbox::conformance::{run, shell};
 use watchfire_core::sandbox::{Control, ControlState, SandboxPolicy};
+
+use crate::Bench;
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {
     NotPassed::Failed(error.to_string())

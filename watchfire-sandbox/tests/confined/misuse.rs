@@ -4,11 +4,14 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 
 use landlock::{AccessFs, Ruleset, RulesetAttr as _};
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::process::{CommandSpec, RunLimits, run_blocking};
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
+use watchfire_core::sandbox::conformance::{run, shell};
 use watchfire_core::sandbox::{ControlState, Sandbox as _, SandboxChoice, SandboxPolicy};
 use watchfire_sandbox::LinuxSandbox;
+
+use crate::Bench;
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {
     NotPassed::Failed(error.to_string())

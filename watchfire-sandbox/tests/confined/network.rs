@@ -4,9 +4,12 @@ use std::io::Read as _;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::{Helper, RoleArgs};
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run};
+use watchfire_core::sandbox::conformance::run;
 use watchfire_core::sandbox::{Network, SandboxPolicy};
+
+use crate::Bench;
 
 const DIAL: &str = "test-dial";
 

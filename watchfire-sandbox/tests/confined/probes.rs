@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::model::StepDown;
 use watchfire_core::process::CommandSpec;
 use watchfire_core::process::helper::Helper;
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, run, shell};
+use watchfire_core::sandbox::conformance::{run, shell};
 use watchfire_core::sandbox::{NoSandbox, PolicyInputs, Sandbox, SandboxPolicy};
 use watchfire_sandbox::base_policy;
 
+use crate::Bench;
 use crate::places::{Scratch, is_root};
 
 /// One question. The shell snippets see `$HOME`, the project `$P`, the worktree `$W` (where they run) and a process

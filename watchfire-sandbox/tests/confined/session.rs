@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::model::SessionId;
 use watchfire_core::process::helper::Helper;
-use watchfire_core::sandbox::conformance::{Bench, NotPassed, Outcome, shell};
+use watchfire_core::sandbox::conformance::shell;
 use watchfire_core::sandbox::{Control, ControlState, SandboxPolicy};
 use watchfire_core::session::{Exit, HostChannel, HostRequest, InProcess, SessionHost as _, SessionProcess};
 use watchfire_core::terminal::Size;
+
+use crate::Bench;
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {
     NotPassed::Failed(error.to_string())

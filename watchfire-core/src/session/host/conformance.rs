@@ -1,14 +1,14 @@
 //! The requirements on every [`SessionHost`], as a suite that any implementation can run. Feature `testing`.
 //!
-//! The host runs real commands: `/bin/sh` must exist. A failing case panics with what it saw.
+//! The host runs real commands: `/bin/sh` must exist. Each case wants one of its own.
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::time::Duration;
 
 use super::{HostChannel, HostRequest, Hosted, SessionHost};
 use crate::Result;
+use crate::conformance::cases;
 use crate::files::{remove_tree, unique_name};
 use crate::model::{ProcessIdentity, SessionId};
 use crate::process::{CommandSpec, Liveness, SESSION_MARK};
@@ -16,21 +16,17 @@ use crate::sandbox::{NoSandbox, Sandbox as _, SandboxPolicy};
 use crate::session::{Recorded, Recording};
 use crate::terminal::Size;
 
-/// A case of the suite: its name, and a function that panics if the host does not behave.
-pub type Case =
-    (&'static str, for<'a> fn(&'a dyn SessionHost) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
-
-/// All cases, for harnesses that report them one by one. Each wants a host of its own.
-pub const CASES: &[Case] = &[
-    ("what_runs_is_listed_until_it_ends", |h| Box::pin(what_runs_is_listed_until_it_ends(h))),
-    ("a_session_runs_once", |h| Box::pin(a_session_runs_once(h))),
-    ("a_launch_that_fails_leaves_nothing", |h| Box::pin(a_launch_that_fails_leaves_nothing(h))),
-    ("a_dropped_launch_leaves_nothing", |h| Box::pin(a_dropped_launch_leaves_nothing(h))),
-    ("an_end_takes_what_the_agent_started", |h| Box::pin(an_end_takes_what_the_agent_started(h))),
-    ("processes_carry_the_session", |h| Box::pin(processes_carry_the_session(h))),
-    ("the_output_is_recorded_although_nobody_reads_it", |h| Box::pin(the_output_is_recorded(h))),
-    ("ending_what_does_not_run_is_no_error", |h| Box::pin(ending_what_does_not_run_is_no_error(h))),
-];
+cases! {
+    async pub dyn SessionHost:
+    what_runs_is_listed_until_it_ends,
+    a_session_runs_once,
+    a_launch_that_fails_leaves_nothing,
+    a_dropped_launch_leaves_nothing,
+    an_end_takes_what_the_agent_started,
+    processes_carry_the_session,
+    the_output_is_recorded_although_nobody_reads_it,
+    ending_what_does_not_run_is_no_error,
+}
 
 /// Time limit of everything that is waited for.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -122,7 +118,7 @@ async fn processes_carry_the_session(host: &dyn SessionHost) {
     }
 }
 
-async fn the_output_is_recorded(host: &dyn SessionHost) {
+async fn the_output_is_recorded_although_nobody_reads_it(host: &dyn SessionHost) {
     for channel in CHANNELS {
         let running =
             start(host, &SessionId::random(), channel, "echo begin; head -c 100000 /dev/zero; echo end")
