@@ -77,4 +77,8 @@ pub mod terminal;
 #[cfg(feature = "seams")]
 pub mod workspace;
 
+/// The macro that implementations of the asynchronous seams need. Their methods return boxed futures, so that a seam can be a
+/// `dyn` one; native `async fn` in traits cannot yet.
+#[cfg(feature = "seams")]
+pub use async_trait::async_trait;
 pub use error::{Error, ErrorKind, Result};

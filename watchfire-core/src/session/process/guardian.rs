@@ -115,7 +115,7 @@ struct Guardian {
     ending: Option<Ending>,
     /// The agent was ended by an order, or because no orchestrator came for it. Its exit then says nothing about its work.
     is_cut_off: bool,
-    /// This process was asked to end.
+    /// This process was asked to end while the agent ran.
     is_asked_to_end: bool,
     /// The report of the agent's start, for orchestrators that come later.
     started: Option<Report>,
@@ -227,12 +227,17 @@ impl Guardian {
             match wait(WaitOptions::NOHANG) {
                 // The agent's exit ends the session; servers that it left behind get a short grace.
                 Ok(Some((pid, status))) if Some(pid) == self.agent => {
+                    // One may have come since the last wait.
+                    self.heed_signals();
                     self.agent = None;
                     // As shells do it.
                     self.code =
                         status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-                    let exited = self.exited.insert(describe(status)).clone();
-                    self.report(&exited);
+                    // At the end of the machine, the program that comes is told nothing: it takes the end for unknown.
+                    if !self.is_asked_to_end || self.hosting.is_none() {
+                        let exited = self.exited.insert(describe(status)).clone();
+                        self.report(&exited);
+                    }
                     self.end(AFTER_EXIT);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
@@ -325,8 +330,12 @@ impl Guardian {
         // Interrupted or not, every input is checked afterwards.
         let _ = poll(&mut fds, longest.as_ref());
         drop(fds);
-        // As at the end of the machine: what ends now does not end by itself.
-        self.is_asked_to_end |= self.wakeups.clear();
+        self.heed_signals();
+    }
+
+    /// Notes a request to end, as at the end of the machine: an agent that ends after it does not end by itself.
+    fn heed_signals(&mut self) {
+        self.is_asked_to_end |= self.wakeups.clear() && self.agent.is_some();
     }
 
     /// Carries out the orders that have arrived.
