@@ -447,6 +447,12 @@ fn a_chat_is_left_and_ended() {
     let (painted, code) = chat.end();
     assert_eq!(code, Some(0));
     assert!(painted.ends_with("the chat goes on: watchfire attach\r\n"), "{painted:?}");
+    let cut = OnTerminal::start(world, &root, &["attach"], &[]);
+    cut.wait_for("you said: hello");
+    cut.signal(rustix::process::Signal::TERM);
+    let (painted, code) = cut.end();
+    assert_eq!(code, Some(130), "{painted}");
+    assert!(painted.ends_with("the agent goes on\r\n"), "{painted:?}");
     let mut again = OnTerminal::start(world, &root, &["attach"], &[]);
     again.wait_for("you said: hello");
     again.keys.write_all(b"\x03\x03").unwrap();

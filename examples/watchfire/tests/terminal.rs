@@ -5,6 +5,7 @@ mod support;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
 use support::on_terminal::OnTerminal;
 use support::{World, until};
@@ -119,14 +120,24 @@ fn two_interrupts_leave_the_terminal_as_it_was() {
     world.task(&root, "Stubborn", "ignore INT TERM HUP\nsay here I stay\nhang");
     let run = OnTerminal::start(&world, &root, &["run", "all", "--no-sandbox"], &[]);
     run.wait_for("here I stay");
-    let interrupt = || {
-        let pid = rustix::process::Pid::from_child(&run.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    };
-    interrupt();
+    run.signal(Signal::INT);
     run.wait_for("stopping");
-    interrupt();
+    run.signal(Signal::INT);
     assert_eq!(run.end().1, Some(130));
+}
+
+#[test]
+fn a_chat_that_a_signal_ends_says_so_by_its_code() {
+    let world = World::new();
+    let root = world.project("project", "");
+    for signal in [Signal::TERM, Signal::HUP] {
+        let chat = OnTerminal::start(&world, &root, &["chat", "--agent", "scripted", "--no-sandbox"], &[]);
+        chat.wait_for("> ");
+        chat.signal(signal);
+        let (painted, code) = chat.end();
+        assert_eq!(code, Some(130), "{painted}");
+        assert!(painted.ends_with("chat ended\r\n"), "{painted:?}");
+    }
 }
 
 #[test]

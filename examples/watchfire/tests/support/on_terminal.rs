@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use watchfire_core::terminal::{Size, Terminal as _};
@@ -95,6 +96,10 @@ impl OnTerminal {
 
     pub(crate) fn echoes(&self) -> bool {
         tcgetattr(&self.terminal).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Waits for the end: everything that was painted, and the exit code.
