@@ -447,12 +447,6 @@ fn a_chat_is_left_and_ended() {
     let (painted, code) = chat.end();
     assert_eq!(code, Some(0));
     assert!(painted.ends_with("the chat goes on: watchfire attach\r\n"), "{painted:?}");
-    let cut = OnTerminal::start(world, &root, &["attach"], &[]);
-    cut.wait_for("you said: hello");
-    cut.signal(rustix::process::Signal::TERM);
-    let (painted, code) = cut.end();
-    assert_eq!(code, Some(130), "{painted}");
-    assert!(painted.ends_with("the agent goes on\r\n"), "{painted:?}");
     let mut again = OnTerminal::start(world, &root, &["attach"], &[]);
     again.wait_for("you said: hello");
     again.keys.write_all(b"\x03\x03").unwrap();
@@ -557,8 +551,7 @@ fn a_terminal_is_attached_and_detached() {
     // A signal detaches too, and leaves the terminal as it was.
     let ended = OnTerminal::start(world, &root, &["attach", "1"], &[]);
     ended.wait_for("ready");
-    let pid = rustix::process::Pid::from_child(&ended.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    ended.signal(rustix::process::Signal::TERM);
     assert_eq!(ended.end().1, Some(0));
     assert!(with.is_running(&root, 1));
 

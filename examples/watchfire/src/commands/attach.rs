@@ -71,9 +71,9 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
     let is_chat = agent.mode == "chat";
     let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };
     match viewer.show(&home, daemon).await? {
-        End::Detached(exit) => {
+        End::Detached => {
             context.out.line("detached; the agent goes on");
-            Ok(exit)
+            Ok(Exit::Good)
         }
         End::Ended => {
             context.out.line("chat ended");
@@ -127,10 +127,7 @@ pub(super) async fn chat(
     let begun = daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner();
     let viewer = Viewer { project: project_id, session: begun.session_id, is_chat: true, read_only: false };
     match viewer.show(place.home.path(), daemon).await? {
-        End::Detached(exit) => {
-            context.out.line("detached; the chat goes on: watchfire attach");
-            return Ok(exit);
-        }
+        End::Detached => context.out.line("detached; the chat goes on: watchfire attach"),
         End::Ended | End::Over(_) => {
             let notices = tokio::time::timeout(BACK, left(log)).await.unwrap_or_default();
             notices.iter().for_each(|notice| context.out.line(notice));
@@ -195,8 +192,7 @@ async fn again(home: &Path) -> Option<Daemon> {
 }
 
 enum End {
-    /// By its key, or by a signal.
-    Detached(Exit),
+    Detached,
     /// The person ended the chat.
     Ended,
     Over(SessionEnd),
@@ -224,7 +220,7 @@ impl Viewer {
             let followed = tokio::select! {
                 followed = self.follow(&daemon, &mut shown, &mut keys) => followed,
                 // The agent goes on, as after the detach key.
-                () = interrupts.first() => End::Detached(Exit::Interrupted),
+                () = interrupts.first() => End::Detached,
             };
             match followed {
                 // The daemon may be started anew, with the agent still at work, and takes it over in a moment.
@@ -237,7 +233,7 @@ impl Viewer {
                             Some(next) => daemon = next,
                             None => return Ok(End::Gone(error)),
                         },
-                        () = detached(&mut shown, &mut keys) => return Ok(End::Detached(Exit::Good)),
+                        () = detached(&mut shown, &mut keys) => return Ok(End::Detached),
                     }
                 }
                 ended => return Ok(ended),
@@ -252,7 +248,7 @@ impl Viewer {
         shown: &mut Shown,
         keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>,
     ) -> End {
-        let Ok(mut resized) = signal(SignalKind::window_change()) else { return End::Detached(Exit::Good) };
+        let Ok(mut resized) = signal(SignalKind::window_change()) else { return End::Detached };
         let mut agents = daemon.agents();
         let request = SubscribeScreenRequest {
             project_id: self.project.clone(),
@@ -279,12 +275,12 @@ impl Viewer {
                         shown.lost = None;
                         shown.show(&buffer);
                     }
-                    Ok(None) => return End::Detached(Exit::Good),
+                    Ok(None) => return End::Detached,
                     Err(error) => return End::Gone(error.into()),
                 },
                 _ = resized.recv() => self.fit(daemon).await,
                 typed = keys.recv() => {
-                    let Some(typed) = typed else { return End::Detached(Exit::Good) };
+                    let Some(typed) = typed else { return End::Detached };
                     let before = shown.keys.before_detach(&typed);
                     let detaches = before.len() < typed.len();
                     let (through, ends) = match shown.ours.take_in(before, Instant::now()) {
@@ -309,7 +305,7 @@ impl Viewer {
                         return End::Ended;
                     }
                     if detaches || ends {
-                        return End::Detached(Exit::Good);
+                        return End::Detached;
                     }
                 }
             }
