@@ -23,11 +23,27 @@ pub(super) struct Known {
     are_old: bool,
     /// The questions of the agent, which it is asked for once more.
     questions: Vec<Value>,
+    /// The issues that were open, the newest of each kind, and whether the agent was asked to go on with them.
+    issues: Vec<(Issue, bool)>,
 }
+
+/// Name of the event that the agent was asked to go on after its issues.
+pub(crate) const GOES_ON: &str = "goes_on";
 
 impl Known {
     /// Adds a record.
     pub(super) fn add(&mut self, source: Source, body: &Body) {
+        match body {
+            Body::Issue(issue) => {
+                self.issues.retain(|(open, _)| open.kind != issue.kind);
+                self.issues.push((issue.clone(), false));
+            }
+            Body::IssueCleared(kind) => self.issues.retain(|(open, _)| open.kind != *kind),
+            Body::Lifecycle { name, .. } if name == GOES_ON => {
+                self.issues.iter_mut().for_each(|(_, is_passed)| *is_passed = true);
+            }
+            _ => {}
+        }
         if let Body::Event { name, payload } = body {
             let questions = payload.get("questions").and_then(Value::as_array).into_iter().flatten();
             match name.as_str() {
@@ -60,6 +76,16 @@ impl Known {
             known.remove(&hash);
         }
         true
+    }
+
+    /// Returns true if the record is to come once more.
+    pub(super) fn has(&mut self, source: Source, body: &Body) -> bool {
+        self.of(source, body).is_some_and(|(known, hash)| known.contains_key(&hash))
+    }
+
+    /// Returns the issues that were open, and whether the agent was asked to go on with them.
+    pub(super) fn issues(&self) -> &[(Issue, bool)] {
+        &self.issues
     }
 
     /// Notes that what is read of the conversation now has the ends of so many turns, and forgets as many. Only the last end
@@ -173,5 +199,26 @@ mod tests {
         known.add(Source::Hook, &event("questions_withdrawn", serde_json::json!({ "questions": ["1"] })));
         assert!(!known.take_question(&asked("1")));
         assert!(known.take_question(&asked("2")) && !known.take_question(&asked("2")));
+    }
+
+    #[test]
+    fn the_issues_are_those_that_were_open() {
+        let mut known = Known::default();
+        let issue = |kind| Issue::new(kind, "try again in 5 minutes");
+        let (limit, login) = (issue(IssueKind::UsageLimit), issue(IssueKind::AuthRequired));
+        for body in [
+            Body::Issue(issue(IssueKind::Overloaded)),
+            Body::Issue(limit.clone()),
+            Body::lifecycle(GOES_ON, Value::Null),
+            Body::IssueCleared(IssueKind::Overloaded),
+            Body::Issue(login.clone()),
+        ] {
+            known.add(Source::Transcript, &body);
+        }
+        assert_eq!(known.issues(), [(limit.clone(), true), (login.clone(), false)]);
+        assert!(known.has(Source::Transcript, &Body::Issue(limit.clone())), "whatever its time is then");
+        // It is met again.
+        known.add(Source::Transcript, &Body::Issue(limit.clone()));
+        assert_eq!(known.issues(), [(login, false), (limit, false)]);
     }
 }

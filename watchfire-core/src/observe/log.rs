@@ -15,7 +15,7 @@ use super::sanitize::Sanitizer;
 use super::slots::{SlotGuard, WatcherSlots};
 use super::store::{self, Line, RecordedOutput, Store};
 use crate::Result;
-use crate::backend::{Source, Status};
+use crate::backend::{Issue, Source, Status};
 use crate::clock::Clock;
 use crate::model::{Mode, Phase, TaskNumber, Timestamp};
 
@@ -284,6 +284,16 @@ impl Log {
     /// Returns true if the log of an earlier program has this question, as the event `questions` has it. It is known once.
     pub(crate) fn knows_question(&self, question: &serde_json::Value) -> bool {
         lock(&self.shared.known).take_question(question)
+    }
+
+    /// Returns true if what `source` says was in the log of an earlier program already, and is only read again.
+    pub(crate) fn is_repeated(&self, source: Source, body: &Body) -> bool {
+        lock(&self.shared.known).has(source, body)
+    }
+
+    /// Returns the issues that were open for earlier programs, and whether the agent was asked to go on with them.
+    pub(crate) fn issues_before(&self) -> Vec<(Issue, bool)> {
+        lock(&self.shared.known).issues().to_vec()
     }
 
     /// Notes that the conversation was read once from its beginning: everything that comes now is new.

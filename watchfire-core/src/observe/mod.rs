@@ -39,8 +39,9 @@ pub use condition::Condition;
 pub use cursor::Cursor;
 pub use delivery::{DeliveryDetail, DeliveryError, DeliveryState, RuntimeState};
 pub use follow::{Follow, FollowItem, FollowOptions};
-pub use log::Log;
 #[cfg(any(test, feature = "orchestrator"))]
+pub(crate) use known::GOES_ON;
+pub use log::Log;
 pub(crate) use log::{LogOptions, LogSubject};
 pub use record::{Body, Record, RecordKind};
 #[cfg(feature = "runtime")]

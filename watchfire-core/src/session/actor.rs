@@ -182,7 +182,11 @@ impl Session {
         if is_taken {
             let mut standing = shared.standing();
             standing.set_worked();
-            standing.set_known(taken.issue);
+            // First what the journal has.
+            taken.issue.into_iter().for_each(|issue| standing.add_known(issue, false));
+            for (issue, is_passed) in shared.log.issues_before() {
+                standing.add_known(issue, is_passed);
+            }
             drop(standing);
         } else {
             shared.log.push(Source::Process, Body::Status(Status::Starting));

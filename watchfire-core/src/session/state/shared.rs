@@ -24,7 +24,7 @@ use super::tallies::{Counted, Tallies};
 use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
 use crate::model::{Alias, BackendName, Mode, Phase, ProjectId, Question, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, Log};
+use crate::observe::{Body, GOES_ON, Log};
 use crate::schedule::StopReason;
 use crate::session::SessionProcess;
 use crate::session::screen::Screen;
@@ -257,6 +257,8 @@ impl Shared {
     pub(in crate::session) fn learn(&self, mut facts: Vec<Fact>, source: Source) {
         // Held until all is recorded, so that records stand in the order in which they took effect.
         let mut standing = self.standing();
+        let is_old = |fact: &Fact| matches!(fact, Fact::Issue(issue) if self.log.is_repeated(source, &Body::Issue(issue.clone())));
+        standing.set_repeated(facts.iter().any(is_old));
         for fact in &mut facts {
             if let Fact::Issue(issue) = fact
                 && issue.reset_at.is_none()
@@ -304,6 +306,8 @@ impl Shared {
     /// Notes that the agent is asked to go on after its issues.
     pub(in crate::session) fn pass_issues(&self) {
         let mut standing = self.standing();
+        // For a program that takes the session over.
+        self.log.push(Source::Process, Body::lifecycle(GOES_ON, serde_json::Value::Null));
         standing.pass();
         self.show_issues(&standing);
     }

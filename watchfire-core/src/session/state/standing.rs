@@ -18,8 +18,10 @@ pub(in crate::session) struct Standing {
     issues: Vec<Issue>,
     /// Kind and text of issues with which the agent was asked to go on. They may stay on its screen for as long as it likes.
     passed: Vec<(IssueKind, String)>,
-    /// The issue that an earlier program knew, for the time that it found.
-    known: Option<Issue>,
+    /// The issues that an earlier program knew, for the times that it found.
+    known: Vec<Issue>,
+    /// What is heard now was heard by an earlier program: no issue in it is met again.
+    is_repeated: bool,
     /// Number of turns that ended since the sandbox last refused something.
     turns_since_refusal: usize,
     vendor_session: Option<(Source, String)>,
@@ -45,7 +47,8 @@ impl Standing {
             turns_by_status: !hooks,
             issues: Vec::new(),
             passed: Vec::new(),
-            known: None,
+            known: Vec::new(),
+            is_repeated: false,
             turns_since_refusal: 0,
             // The weakest source: any other that names an id knows better than our choice.
             vendor_session: vendor_session.map(|id| (Source::Screen, id)),
@@ -82,9 +85,17 @@ impl Standing {
         self.teller = None;
     }
 
-    /// Takes in the issue that an earlier program knew.
-    pub(in crate::session) fn set_known(&mut self, issue: Option<Issue>) {
-        self.known = issue;
+    /// Takes in an issue that an earlier program knew, and whether it had asked the agent to go on with it.
+    pub(in crate::session) fn add_known(&mut self, issue: Issue, is_passed: bool) {
+        if is_passed && issue.kind.is_blocking() {
+            self.passed.push((issue.kind, issue.message.clone()));
+        }
+        self.known.push(issue);
+    }
+
+    /// Says whether what it takes in next is only read again.
+    pub(in crate::session) fn set_repeated(&mut self, is_repeated: bool) {
+        self.is_repeated = is_repeated;
     }
 
     /// Returns the open issue of the same kind and text as one that `source` reports.
@@ -97,7 +108,7 @@ impl Standing {
     /// Returns true for an issue with which the agent was asked to go on, and that it has met again. A screen may show the old
     /// one.
     fn comes_again(&self, issue: &Issue, source: Source) -> bool {
-        source > Source::Osc && self.is_passed(issue)
+        source > Source::Osc && !self.is_repeated && self.is_passed(issue)
     }
 
     fn is_passed(&self, issue: &Issue) -> bool {
@@ -206,7 +217,7 @@ impl Standing {
                 let before = self.issues.len();
                 self.issues.retain(|open| open.kind != kind);
                 self.passed.retain(|(passed, _)| *passed != kind);
-                self.known.take_if(|known| known.kind == kind);
+                self.known.retain(|known| known.kind != kind);
                 (self.issues.len() < before).then_some(Body::IssueCleared(kind))
             }
         }
@@ -368,12 +379,28 @@ mod tests {
     #[test]
     fn an_issue_that_an_earlier_program_knew_keeps_its_end() {
         let mut standing = Standing::new(None, true);
-        standing.set_known(Some(limit()));
+        standing.add_known(limit(), false);
         assert_eq!((standing.pressing(), standing.open(&limit(), Source::Screen)), (vec![], Some(&limit())));
         // The agent was asked to go on before its screen was read again.
         standing.pass();
         standing.take_all(vec![Fact::Issue(limit())], Source::Screen);
         assert_eq!(standing.pressing(), []);
+    }
+
+    #[test]
+    fn an_issue_with_which_an_earlier_program_let_it_go_on_counts_when_it_is_met_again() {
+        let mut standing = Standing::new(None, true);
+        standing.add_known(limit(), true);
+        standing.set_repeated(true);
+        for source in [Source::Screen, Source::Transcript] {
+            assert_eq!(standing.open(&limit(), source), Some(&limit()));
+            standing.take_all(vec![Fact::Issue(limit())], source);
+            assert_eq!(standing.pressing(), []);
+        }
+        standing.set_repeated(false);
+        assert_eq!(standing.open(&limit(), Source::Transcript), None, "it has another end");
+        standing.take_all(vec![Fact::Issue(limit())], Source::Transcript);
+        assert_eq!(standing.pressing(), [limit()]);
     }
 
     #[test]
