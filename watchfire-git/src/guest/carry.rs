@@ -1,5 +1,7 @@
 //! Moves the person's references, HEAD and index as a guest moved its own.
 
+use std::path::Path;
+
 use git2::{Oid, Repository};
 use watchfire_core::Result;
 use watchfire_core::model::RepoPath;
@@ -110,8 +112,13 @@ impl Carrier<'_> {
 
     /// Returns the reason for which the branch `name` must not move: another worktree of the person has it.
     fn elsewhere(&self, name: &str) -> Result<Option<String>> {
+        self.checked_out(name, |git| git != self.project.git)
+    }
+
+    /// Returns in which of the person's checkouts, of those `among` whose folders of git it is, the branch is checked out.
+    fn checked_out(&self, name: &str, among: impl Fn(&Path) -> bool) -> Result<Option<String>> {
         for checkout in user_checkout::all(self.project)? {
-            if checkout.git != self.project.git && checkout.is_on(name)? {
+            if among(&checkout.git) && checkout.is_on(name)? {
                 return Ok(Some(format!("it is checked out in {}", checkout.files.display())));
             }
         }
@@ -132,7 +139,9 @@ impl Carrier<'_> {
         if new.is_some() && !is_branch_of_persons(name) {
             return Ok(Carried::Refused("git makes no branch of that name".to_owned()));
         }
-        if let Some(reason) = self.elsewhere(name)? {
+        // The guest's own checkout is the person's: both may move a branch there. But nobody deletes one that is checked out,
+        // and the person may have switched to it meanwhile.
+        if let Some(reason) = self.checked_out(name, |git| new.is_none() || git != self.project.git)? {
             return Ok(Carried::Refused(reason));
         }
         if let Some(old) = *old {

@@ -104,6 +104,15 @@ fn nothing_of_either_side_is_lost() {
     TestRunner::new(config).run(&histories, |steps| runtime.block_on(live(steps))).unwrap();
 }
 
+/// git refuses to delete a branch that is checked out. The guest did not see that it is.
+#[tokio::test]
+async fn a_branch_that_the_person_has_switched_to_is_not_deleted() {
+    let (guest, person) = (Act::DeleteBranch(0), Act::Switch(0));
+    live(vec![Step::Guest(Act::Branch(0)), Step::Exchange, Step::Guest(guest), Step::Person(person)])
+        .await
+        .unwrap();
+}
+
 async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let repo = Repo::new();
     for n in 0..4 {
