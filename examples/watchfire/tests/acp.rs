@@ -26,7 +26,7 @@ fn from_task_to_merged() {
     let said = world.run(&root, ["run", "all", "--no-sandbox"]).good();
     assert!(said.stdout.contains("#0001 Add a file: merged into main"), "{}", said.stdout);
     assert!(world.git(&root, &["show", "--format=", "--name-only", "HEAD^2"]).contains("task-0001.md"));
-    let log = world.run(&root, ["logs", "1"]).good().stdout;
+    let log = world.run(&root, ["logs", "1", "--text"]).good().stdout;
     assert!(log.contains("\"method\":\"session/update\"") && log.contains("task-0001.md"), "{log}");
 }
 
@@ -53,7 +53,7 @@ fn a_hostile_agent_gets_errors() {
     world.task(&root, "Hostile", &script.concat());
     world.run(&root, ["run", "all", "--no-sandbox"]).good();
     assert_eq!(world.git(&root, &["show", "HEAD:new.txt"]), "hello");
-    let log = world.run(&root, ["logs", "1"]).good().stdout;
+    let log = world.run(&root, ["logs", "1", "--text"]).good().stdout;
     let answered = |id: &str| {
         let line = log
             .lines()
