@@ -115,7 +115,7 @@ pub fn check<S: ?Sized>(cases: &[Case<S>], mut make: impl FnMut() -> Box<S>) -> 
     }
 }
 
-/// What a case may return.
+/// A return value of a case.
 pub(crate) trait Judged {
     fn judged(self) -> Outcome;
 }

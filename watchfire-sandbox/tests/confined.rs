@@ -58,7 +58,7 @@ use watchfire_sandbox::LinuxSandbox;
 
 use places::{AS_USER, Scratch, USER};
 
-/// What a test of ours is about.
+/// The sandbox under test, and a place for the test.
 #[derive(Clone, Copy)]
 struct Bench<'a> {
     sandbox: &'a dyn Sandbox,

@@ -13,7 +13,7 @@ use super::{
     Backend, Dialogue, Grant, Launch, Move, Observation, ProgramSearch, PromptDelivery, SessionContext,
     Transport,
 };
-use crate::conformance::{Case, NotPassed, Outcome, cases};
+use crate::conformance::{Case, Judged, NotPassed, Outcome, cases};
 use crate::model::{BackendName, Mode, Phase, SessionId, Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
 
@@ -59,10 +59,7 @@ pub const DIALOGUE: &[Case<MakeDialogue>] = &[Case::new("garbage_is_answered_in_
 })];
 
 fn names_are_valid_and_stay(backend: &dyn Backend) -> Outcome {
-    judge(backend, |suite| {
-        suite.identity();
-        Ok(())
-    })
+    judge(backend, |suite| suite.identity())
 }
 
 fn programs_are_found_or_missing(backend: &dyn Backend) -> Outcome {
@@ -74,17 +71,11 @@ fn launches_keep_to_the_home(backend: &dyn Backend) -> Outcome {
 }
 
 fn delivery_can_be_done(backend: &dyn Backend) -> Outcome {
-    judge(backend, |suite| {
-        suite.delivery();
-        Ok(())
-    })
+    judge(backend, |suite| suite.delivery())
 }
 
 fn garbage_is_survived(backend: &dyn Backend) -> Outcome {
-    judge(backend, |suite| {
-        suite.garbage();
-        Ok(())
-    })
+    judge(backend, |suite| suite.garbage())
 }
 
 fn what_is_left_behind_is_said(backend: &dyn Backend) -> Outcome {
@@ -92,11 +83,10 @@ fn what_is_left_behind_is_said(backend: &dyn Backend) -> Outcome {
 }
 
 /// Lists what a check has found.
-fn judge(backend: &dyn Backend, check: impl FnOnce(&mut Suite<'_>) -> Result<()>) -> Outcome {
-    let failed = |error: Error| NotPassed::Failed(error.report());
-    let scratch = ScratchFolder::new().map_err(failed)?;
+fn judge<J: Judged>(backend: &dyn Backend, check: impl FnOnce(&mut Suite<'_>) -> J) -> Outcome {
+    let scratch = ScratchFolder::new().map_err(|error| NotPassed::Failed(error.report()))?;
     let mut suite = Suite { backend, scratch: &scratch, findings: Vec::new() };
-    check(&mut suite).map_err(failed)?;
+    check(&mut suite).judged()?;
     told(&suite.findings)
 }
 

@@ -1,5 +1,6 @@
 //! Agents that outlive their orchestrator.
 
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{Child, Stdio};
@@ -36,6 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("an_answer_that_was_not_typed_is_typed", typed_again),
         trial("a_text_in_line_outlives_its_program", in_line),
         trial("what_makes_an_agent_go_on_outlives_its_program", told_to_go_on),
+        trial("a_limit_that_is_passed_is_so_for_the_next_program", goes_on_with_its_limit_on_the_screen),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -528,8 +530,9 @@ async fn in_line() {
     assert_eq!(starts(world.temp.path()), 1);
 }
 
-/// The box of the agent is not there before its program ends.
-async fn told_to_go_on() {
+/// Leaves an agent that is asked to go on after a limit. Its box is not there before the file `go` is, and until then its screen
+/// shows the limit.
+async fn left_to_go_on() -> (tempfile::TempDir, TaskNumber) {
     let hear = "stty -echoctl; printf 'box>\\nlimited'; until_there go; printf '\\nbox> '; read -r line; \
                 echo \"$line\" > typed; printf 'box> '";
     let (killable, task) = Killable::working(&script(&format!("{hear}; {DONE}; sleep 1000"))).await;
@@ -543,10 +546,37 @@ async fn told_to_go_on() {
     let World { temp, orchestrator, project, .. } = world;
     within(orchestrator.detach()).await;
     drop((session, orchestrator, project));
+    (temp, task)
+}
+
+async fn told_to_go_on() {
+    let (temp, task) = left_to_go_on().await;
     std::fs::write(temp.path().join("go"), "").unwrap();
     let mut world = World::in_folder(temp).await;
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "Go on.\n");
+}
+
+/// The next program reads the limit again, which does not count any more.
+async fn goes_on_with_its_limit_on_the_screen() {
+    let (temp, task) = left_to_go_on().await;
+    let mut world = World::in_folder(temp).await;
+    let session = world.session().await;
+    let mut follow = session.log().follow(FollowOptions::default()).unwrap();
+    within(async {
+        while let Some(item) = poll_fn(|context| Pin::new(&mut follow).poll_next(context)).await {
+            let FollowItem::Record(record) = item else { continue };
+            if !record.replayed && matches!(record.body, Body::Issue(_)) {
+                return;
+            }
+        }
+        panic!("the session has ended");
+    })
+    .await;
+    assert_eq!(session.blocks().borrow().issues, []);
+    assert_eq!(self::life(&world).await.state, LifeState::Running);
+    std::fs::write(world.temp.path().join("go"), "").unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
 }
 
 async fn answered() {

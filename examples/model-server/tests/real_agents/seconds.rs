@@ -22,7 +22,7 @@ use super::stage::{Stage, told};
 /// Number of pairs, of which the median counts.
 const PAIRS: usize = 5;
 
-/// What a session comes to, one after the other.
+/// The steps of a session, in order.
 const STEPS: [&str; 5] = ["session started", "agent works", "claimed", "its turn is over", "it is gone"];
 
 /// Time from the request for the run to each step that was seen.

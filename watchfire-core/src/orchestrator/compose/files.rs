@@ -33,8 +33,7 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    /// Reads the documents from the store for a session on `own`. A step is `given` its tasks; other sessions get those of the
-    /// project.
+    /// Reads the documents of a session that works on `own`. Its other tasks are those that are `given`, or else the project's.
     pub(crate) async fn read(
         store: &dyn TaskStore,
         given: Option<Vec<Task>>,

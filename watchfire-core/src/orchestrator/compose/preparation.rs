@@ -33,8 +33,8 @@ pub(crate) struct SessionRequest {
     pub(crate) mode: Mode,
     pub(crate) phase: Option<Phase>,
     pub(crate) task: Option<Task>,
-    /// The tasks that a step is given, because it compares what the agent makes of them. `None` for other sessions, which get
-    /// those of the project.
+    /// The tasks of a step, which compares them with those that its agent leaves. `None` for other sessions: they get the
+    /// project's tasks.
     pub(crate) others: Option<Vec<Task>>,
     pub(crate) attempt: Attempt,
     pub(crate) previous: Option<PreviousAttempt>,

@@ -20,7 +20,7 @@ pub(in crate::session) struct Standing {
     passed: Vec<(IssueKind, String)>,
     /// The issues that an earlier program knew, for the times that it found.
     known: Vec<Issue>,
-    /// What is heard now was heard by an earlier program: no issue in it is met again.
+    /// True while old observations are read again, which an earlier program has heard. The agent does not meet their issues anew.
     is_repeated: bool,
     /// Number of turns that ended since the sandbox last refused something.
     turns_since_refusal: usize,
