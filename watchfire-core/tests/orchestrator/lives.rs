@@ -60,15 +60,19 @@ async fn a_limited_agent_blocks_its_backend() {
 /// What the transcript of a resumed conversation held before is over: its limit, its turns and its tokens.
 async fn a_resumed_session_does_not_live_through_the_past() {
     let mut world = World::new().await;
-    let first = "printf 'id v-1\\nsay 7 hello\\nidle\\nlimited\\n' >> \"$TRANSCRIPT\"; sleep 1; exit 1";
+    let go = world.temp.path().join("go");
     let script = format!(
-        "[ -n \"$RESUME\" ] || {{ echo first > \"$MEMORY\"; {first}; }}\n\
-         printf 'say 5 more\\n' >> \"$TRANSCRIPT\"; sleep 1; {DONE}"
+        "if [ -z \"$RESUME\" ]; then echo first > \"$MEMORY\"; \
+         printf 'id v-1\\nsay 7 hello\\nidle\\nlimited\\n' >> \"$TRANSCRIPT\"; \
+         until [ -e '{}' ]; do sleep 0.02; done; exit 1; fi\n\
+         printf 'say 5 more\\n' >> \"$TRANSCRIPT\"; sleep 1; {DONE}",
+        go.display()
     );
     let task = world.task("t", &script).await;
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(&summary.open[&task], LifeState::Limited { .. }), "{summary:?}");
+    std::fs::write(&go, "").unwrap();
     let over = |change: &Change| matches!(change, Change::SessionOver { .. });
     let spent = |change| match change {
         Change::SessionOver { end, .. } => end.usage.output_tokens,
