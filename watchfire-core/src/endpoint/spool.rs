@@ -1,7 +1,7 @@
 //! The session's side of a spool.
 
 use std::collections::VecDeque;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -53,6 +53,8 @@ pub struct Intake {
     pub refused: Vec<RefusedFile>,
     /// True if the limits left something behind: take again.
     pub more: bool,
+    /// Names of the files of `messages`, except of those that were moved aside.
+    files: Vec<CString>,
 }
 
 /// A file in an outbox that is not a message.
@@ -98,6 +100,14 @@ impl Spool {
     /// # Errors
     /// I/O errors of listing the outbox. A problem with a single file is reported in the intake.
     pub fn take(&self) -> Result<Intake> {
+        let mut intake = self.read()?;
+        self.remove(&mut intake)?;
+        Ok(intake)
+    }
+
+    /// The same, but leaves the files of messages in the outbox until they are [removed](Self::remove): a program that is
+    /// killed in between leaves them to the next one.
+    pub(crate) fn read(&self) -> Result<Intake> {
         // By descriptor each time: the agent may have replaced the folder, and gets a new one then.
         let outbox = self.session.child(OUTBOX)?;
         let (names, mut more) = outbox.names(self.limits.names)?;
@@ -141,16 +151,15 @@ impl Spool {
                                 _ => false,
                             });
                             intake.messages.push(message);
-                            if is_kept {
-                                continue;
+                            if !is_kept {
+                                intake.files.push(name);
                             }
-                            None
+                            continue;
                         }
                         Err(reason) => Some(reason),
                     }
                 }
             };
-            // Removed after it was read: a crash in between delivers the message twice rather than never.
             self.dispose(&outbox, &name, refusal, &mut intake);
         }
         for (name, reason) in odd {
@@ -158,6 +167,17 @@ impl Spool {
         }
         intake.more = more;
         Ok(intake)
+    }
+
+    /// Removes the files of the messages that were read. What cannot be removed is added to the refused files.
+    pub(crate) fn remove(&self, intake: &mut Intake) -> Result<()> {
+        if !intake.files.is_empty() {
+            let outbox = self.session.child(OUTBOX)?;
+            for name in std::mem::take(&mut intake.files) {
+                self.dispose(&outbox, &name, None, intake);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the questions that were taken by message or by call, answered or not, and the calls without a reply: for the

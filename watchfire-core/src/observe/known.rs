@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::record::Body;
 use super::store::StoredBody;
-use crate::backend::{Issue, Source};
+use crate::backend::{Fact, Issue, Source, Status};
 
 /// Records that are in the log already, by their hash, and how often each is to come once more.
 ///
@@ -23,8 +23,21 @@ pub(super) struct Known {
     are_old: bool,
     /// The questions of the agent, which it is asked for once more.
     questions: Vec<Value>,
-    /// The issues that were open, the newest of each kind, and whether the agent was asked to go on with them.
-    issues: Vec<(Issue, bool)>,
+    /// The issues that were open, the newest of each kind, who told of them, and whether the agent was asked to go on with them.
+    issues: Vec<(Source, Issue, bool)>,
+    /// The latest status, and who told it.
+    status: Option<(Source, Status)>,
+    /// Who told of the end of the latest turn, unless another began.
+    ended: Option<Source>,
+}
+
+/// How an agent stood when the program ended that had its session.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Before {
+    /// The issues that were open, and whether the agent was asked to go on with them.
+    pub(crate) issues: Vec<(Issue, bool)>,
+    /// What hooks had told of the present. Nothing says it again.
+    pub(crate) told: Vec<Fact>,
 }
 
 /// Name of the event that the agent was asked to go on after its issues.
@@ -35,13 +48,18 @@ impl Known {
     pub(super) fn add(&mut self, source: Source, body: &Body) {
         match body {
             Body::Issue(issue) => {
-                self.issues.retain(|(open, _)| open.kind != issue.kind);
-                self.issues.push((issue.clone(), false));
+                self.issues.retain(|(_, open, _)| open.kind != issue.kind);
+                self.issues.push((source, issue.clone(), false));
             }
-            Body::IssueCleared(kind) => self.issues.retain(|(open, _)| open.kind != *kind),
+            Body::IssueCleared(kind) => self.issues.retain(|(_, open, _)| open.kind != *kind),
             Body::Lifecycle { name, .. } if name == GOES_ON => {
-                self.issues.iter_mut().for_each(|(_, is_passed)| *is_passed = true);
+                self.issues.iter_mut().for_each(|(_, _, is_passed)| *is_passed = true);
             }
+            Body::Status(status) => {
+                self.status = Some((source, *status));
+                self.ended.take_if(|_| *status == Status::Processing);
+            }
+            body if *body == Body::event("turn_completed") => self.ended = Some(source),
             _ => {}
         }
         if let Body::Event { name, payload } = body {
@@ -83,9 +101,17 @@ impl Known {
         self.of(source, body).is_some_and(|(known, hash)| known.contains_key(&hash))
     }
 
-    /// Returns the issues that were open, and whether the agent was asked to go on with them.
-    pub(super) fn issues(&self) -> &[(Issue, bool)] {
-        &self.issues
+    /// Returns how the agent stood.
+    pub(super) fn before(&self) -> Before {
+        let by_hook = |source| source == Source::Hook;
+        let issues = self.issues.iter().map(|(_, issue, is_passed)| (issue.clone(), *is_passed)).collect();
+        let pressing = self.issues.iter().filter(|(source, _, is_passed)| by_hook(*source) && !is_passed);
+        let mut told: Vec<_> = pressing.map(|(_, issue, _)| Fact::Issue(issue.clone())).collect();
+        told.extend(self.ended.filter(|source| by_hook(*source)).map(|_| Fact::TurnCompleted));
+        told.extend(
+            self.status.filter(|(source, _)| by_hook(*source)).map(|(_, status)| Fact::Status(status)),
+        );
+        Before { issues, told }
     }
 
     /// Notes that what is read of the conversation now has the ends of so many turns, and forgets as many. Only the last end
@@ -215,10 +241,28 @@ mod tests {
         ] {
             known.add(Source::Transcript, &body);
         }
-        assert_eq!(known.issues(), [(limit.clone(), true), (login.clone(), false)]);
+        assert_eq!(known.before().issues, [(limit.clone(), true), (login.clone(), false)]);
         assert!(known.has(Source::Transcript, &Body::Issue(limit.clone())), "whatever its time is then");
         // It is met again.
         known.add(Source::Transcript, &Body::Issue(limit.clone()));
-        assert_eq!(known.issues(), [(login, false), (limit, false)]);
+        assert_eq!(known.before().issues, [(login, false), (limit, false)]);
+        assert_eq!(known.before().told, [], "the transcript is read again");
+    }
+
+    #[test]
+    fn what_hooks_told_of_the_present_is_told_again() {
+        let mut known = Known::default();
+        let limit = Issue::new(IssueKind::UsageLimit, "try again in 5 minutes");
+        let (begun, ended) = (Body::Status(Status::Processing), Body::event("turn_completed"));
+        let told =
+            [ended.clone(), begun.clone(), Body::Issue(limit.clone()), ended, Body::Status(Status::Error)];
+        told.iter().for_each(|body| known.add(Source::Hook, body));
+        let stands = [Fact::Issue(limit), Fact::TurnCompleted, Fact::Status(Status::Error)];
+        assert_eq!(known.before().told, stands);
+        known.add(Source::Process, &Body::lifecycle(GOES_ON, Value::Null));
+        known.add(Source::Hook, &begun);
+        assert_eq!(known.before().told, [Fact::Status(Status::Processing)]);
+        known.add(Source::Screen, &Body::Status(Status::Idle));
+        assert_eq!(known.before().told, [], "the screen is read again");
     }
 }

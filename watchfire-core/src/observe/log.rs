@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use super::cursor::Cursor;
-use super::known::Known;
+use super::known::{Before, Known};
 use super::lane::LaneLimits;
 use super::record::{Body, RecordKind};
 use super::ring::Ring;
@@ -15,7 +15,7 @@ use super::sanitize::Sanitizer;
 use super::slots::{SlotGuard, WatcherSlots};
 use super::store::{self, Line, RecordedOutput, Store};
 use crate::Result;
-use crate::backend::{Issue, Source, Status};
+use crate::backend::{Source, Status};
 use crate::clock::Clock;
 use crate::model::{Mode, Phase, TaskNumber, Timestamp};
 
@@ -291,9 +291,9 @@ impl Log {
         lock(&self.shared.known).has(source, body)
     }
 
-    /// Returns the issues that were open for earlier programs, and whether the agent was asked to go on with them.
-    pub(crate) fn issues_before(&self) -> Vec<(Issue, bool)> {
-        lock(&self.shared.known).issues().to_vec()
+    /// Returns how the agent stood when the earlier program ended.
+    pub(crate) fn before(&self) -> Before {
+        lock(&self.shared.known).before()
     }
 
     /// Notes that the conversation was read once from its beginning: everything that comes now is new.
@@ -467,6 +467,11 @@ impl Log {
         );
         self.flush();
         cursor
+    }
+
+    /// Writes all records so far to the file, if there is one. Blocks.
+    pub(crate) fn write(&self) {
+        self.shared.store.iter().for_each(|store| store.write());
     }
 
     fn flush(&self) {

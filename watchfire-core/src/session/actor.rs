@@ -155,6 +155,7 @@ impl Session {
             may_nudge: AtomicBool::new(parts.may_nudge),
             footer: said::footer(&parts.readiness),
             blocks: watch::Sender::default(),
+            is_taken,
             can_type: parts.backend.capabilities().chat && read_for != ReadFor::Tokens,
             files: parts.files.clone(),
             completion: parts.completion.clone(),
@@ -180,14 +181,7 @@ impl Session {
         });
         let session = Self(Arc::clone(&shared));
         if is_taken {
-            let mut standing = shared.standing();
-            standing.set_worked();
-            // First what the journal has.
-            taken.issue.into_iter().for_each(|issue| standing.add_known(issue, false));
-            for (issue, is_passed) in shared.log.issues_before() {
-                standing.add_known(issue, is_passed);
-            }
-            drop(standing);
+            shared.recall(taken.issue);
         } else {
             shared.log.push(Source::Process, Body::Status(Status::Starting));
         }

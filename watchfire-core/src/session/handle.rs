@@ -362,6 +362,14 @@ impl Session {
         Ok(())
     }
 
+    /// Answers a question that the person was shown. A session that was just taken over may not have read it again.
+    pub(crate) async fn answer_to(&self, question: &Question, text: &str) -> Result<()> {
+        if self.0.is_taken {
+            self.0.questions().ask(question.clone(), false);
+        }
+        self.answer(&question.id, text).await
+    }
+
     /// Notes that an answer was typed, once it was: a program that takes the session over types the others.
     fn note_given(&self, question: &str, written: oneshot::Receiver<Result<Typed>>) {
         if let Some(notes) = &self.0.notes {

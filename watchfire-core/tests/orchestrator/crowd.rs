@@ -58,6 +58,11 @@ fn print(args: RoleArgs) -> i32 {
     0
 }
 
+/// Returns true for every fourth task.
+fn is_on_pipes(number: usize) -> bool {
+    number.is_multiple_of(4)
+}
+
 watchfire_core::register_helper_role!("test-crowd", crowd);
 
 /// Works on all tasks of the project in the folder of the first argument. Makes the file of the second one once it has all
@@ -72,6 +77,14 @@ fn crowd(args: RoleArgs) -> i32 {
         let project = orchestrator.open(root).await.unwrap();
         let _run = project.run(RunRequest::all()).await.unwrap();
         all_run(&project, count).await;
+        // Nobody takes over a session whose prompt may be typed in part.
+        let sessions = temp.join("home/state").join(project.id().as_str()).join("sessions");
+        for session in project.sessions() {
+            let info = session.info();
+            if info.task.is_some_and(|task| is_on_pipes(usize::try_from(task.value()).unwrap())) {
+                appears(&sessions.join(info.id.as_str()).join("prompted")).await;
+            }
+        }
         std::fs::write(file, "").unwrap();
         std::future::pending().await
     })
@@ -139,8 +152,7 @@ async fn no_kill_costs_a_byte() {
     let printer: Vec<_> = printer.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
     let mut tasks = Vec::new();
     for number in 1..=agents {
-        // Every fourth is on pipes.
-        let first = if number % 4 == 0 { "# stream\n" } else { "stty -opost -echo; " };
+        let first = if is_on_pipes(number) { "# stream\n" } else { "stty -opost -echo; " };
         let script = format!(
             "{first}cd ../../../..; echo $$ >> pids; {} test-print . {number} || exit; {DONE}",
             printer.join(" ")

@@ -38,6 +38,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_text_in_line_outlives_its_program", in_line),
         trial("what_makes_an_agent_go_on_outlives_its_program", told_to_go_on),
         trial("a_limit_that_is_passed_is_so_for_the_next_program", goes_on_with_its_limit_on_the_screen),
+        trial("a_limit_that_only_a_hook_told_is_known_to_the_next_program", limited_by_a_hook),
+        trial("a_turn_that_only_a_hook_ended_is_over_for_the_next_program", idle_by_a_hook),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -555,6 +557,32 @@ async fn told_to_go_on() {
     let mut world = World::in_folder(temp).await;
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "Go on.\n");
+}
+
+/// Tells it by a hook, makes the file `told` once the program has taken that, and is done when a line was typed.
+fn told_by_hook(what: &str) -> String {
+    script(&format!("{}touch told; read -r line; {DONE}; sleep 1000", super::told::hook(1, what)))
+}
+
+async fn limited_by_a_hook() {
+    let (killable, task) = Killable::working(&told_by_hook("limited")).await;
+    appears(&killable.at("told")).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    let session = world.session().await;
+    within(session.blocks().wait_for(|blocks| !blocks.issues.is_empty())).await.unwrap();
+    let limited = once(&world, |state| matches!(state, LifeState::Limited { .. })).await;
+    within(world.project.resume(ResumeTarget::Life(limited.id))).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+/// It is asked how its task ended.
+async fn idle_by_a_hook() {
+    let (killable, task) = Killable::working(&told_by_hook("idle")).await;
+    appears(&killable.at("told")).await;
+    let mut world = World::in_folder(killable.kill()).await;
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
 }
 
 /// The next program reads the limit again, which does not count any more.

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use watchfire_backends::Scripted;
-use watchfire_core::backend::Status;
 use watchfire_core::model::{TaskNumber, TaskStatus};
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Snapshot, TaskInfo};
 use watchfire_core::process::helper::{Helper, RoleArgs};
 use watchfire_core::schedule::{
     Ending, Life, LifeState, Request, ResumeTarget, RunOptions, Scope, StopReason, Subject, Wait,
 };
-use watchfire_core::session::Session;
 use watchfire_git::GitWorkspace;
 use watchfire_term::Emulator;
 
@@ -132,19 +130,8 @@ impl Driver<'_> {
             LifeState::Running if life.subject == Subject::Chat && self.now(rests, 100) => {
                 self.stop(life).await
             }
-            // It waits to hear that its limit is over, and the program that saw the limit was killed.
-            LifeState::Running if self.random.once_in(40) => match self.idle(life) {
-                Some(session) => session.send("Go on.").await.map(drop),
-                None => Ok(()),
-            },
             _ => Ok(()),
         };
-    }
-
-    /// Returns the session of a task, if its agent is idle.
-    fn idle(&self, life: &Life) -> Option<Session> {
-        let session = self.project.session(&life.session.as_ref()?.id)?;
-        (life.subject.task().is_some() && session.status() == Status::Idle).then_some(session)
     }
 
     fn is_parked(&self, life: &Life) -> bool {

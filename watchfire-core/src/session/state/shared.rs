@@ -21,7 +21,7 @@ use super::reading::Reading;
 use super::said::{Said, last_lines};
 use super::standing::Standing;
 use super::tallies::{Counted, Tallies};
-use crate::backend::{Backend, Dialogue, Fact, IssueKind, Message, Move, Source, Status};
+use crate::backend::{Backend, Dialogue, Fact, Issue, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
 use crate::model::{Alias, BackendName, Mode, Phase, ProjectId, Question, SessionId, TaskNumber, Timestamp};
 use crate::observe::{Body, GOES_ON, Log};
@@ -70,6 +70,8 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) activity: watch::Sender<Activity>,
     pub(in crate::session) questions: Mutex<Questions>,
     pub(in crate::session) blocks: watch::Sender<Blocks>,
+    /// True if an earlier program began the session.
+    pub(in crate::session) is_taken: bool,
     /// True if the agent accepts texts for as long as it runs.
     pub(in crate::session) can_type: bool,
     pub(in crate::session) files: PathBuf,
@@ -309,6 +311,22 @@ impl Shared {
         // For a program that takes the session over.
         self.log.push(Source::Process, Body::lifecycle(GOES_ON, serde_json::Value::Null));
         standing.pass();
+        self.show_issues(&standing);
+    }
+
+    /// Takes in what earlier programs knew: the issue that the journal has, and what is in the log.
+    pub(in crate::session) fn recall(&self, issue: Option<Issue>) {
+        let mut standing = self.standing();
+        standing.set_worked();
+        issue.into_iter().for_each(|issue| standing.add_known(issue, false));
+        let before = self.log.before();
+        for (issue, is_passed) in before.issues {
+            standing.add_known(issue, is_passed);
+        }
+        // In the log already.
+        let ended = standing.take_all(before.told, Source::Hook).contains(&Body::event("turn_completed"));
+        let status = standing.status();
+        self.activity.send_modify(|activity| (activity.status, activity.turns) = (status, u64::from(ended)));
         self.show_issues(&standing);
     }
 

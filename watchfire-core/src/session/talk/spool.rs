@@ -75,7 +75,24 @@ pub(in crate::session) async fn run(
 /// so that it cannot keep this task busy.
 async fn take_all(shared: &Arc<Shared>, at: (&Arc<Spool>, &Arc<Calls>), backend: &dyn Backend) -> bool {
     for _ in 0..16 {
-        let intake = match take(at.0).await {
+        let spool = Arc::clone(at.0);
+        let intake = match blocking(move || spool.read()).await {
+            Ok(mut intake) if !intake.messages.is_empty() => {
+                for message in std::mem::take(&mut intake.messages) {
+                    record(shared, backend, at, message).await;
+                }
+                let (spool, log) = (Arc::clone(at.0), shared.log.clone());
+                // Only when all is in the log: what a kill takes from there is read again.
+                let remove = move || {
+                    log.write();
+                    spool.remove(&mut intake)?;
+                    Ok(intake)
+                };
+                blocking(remove).await
+            }
+            none => none,
+        };
+        let intake = match intake {
             Ok(intake) => intake,
             Err(error) => {
                 shared.remark(format!("reading the agent's messages: {}", error.report()));
@@ -85,9 +102,6 @@ async fn take_all(shared: &Arc<Shared>, at: (&Arc<Spool>, &Arc<Calls>), backend:
         for refused in &intake.refused {
             shared.remark(format!("refused a message {}: {}", refused.name, refused.reason));
         }
-        for message in intake.messages {
-            record(shared, backend, at, message).await;
-        }
         if !intake.more {
             return true;
         }
@@ -95,10 +109,9 @@ async fn take_all(shared: &Arc<Shared>, at: (&Arc<Spool>, &Arc<Calls>), backend:
     false
 }
 
-async fn take(spool: &Arc<Spool>) -> Result<Intake> {
-    let spool = Arc::clone(spool);
+async fn blocking(work: impl FnOnce() -> Result<Intake> + Send + 'static) -> Result<Intake> {
     let failed = |error| Error::new(ErrorKind::Internal, "taking messages").with_source(error);
-    tokio::task::spawn_blocking(move || spool.take()).await.map_err(failed)?
+    tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
 
 /// Records a message, or takes a call. It is a claim of the agent: it may describe the agent, and ask for what agents may.

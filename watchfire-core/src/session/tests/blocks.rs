@@ -1,8 +1,12 @@
+use std::sync::Arc;
+
 use super::{Stage, within};
 use crate::backend::IssueKind;
+use crate::clock::SystemClock;
 use crate::endpoint::{Answer, Signal, SpoolMessage, client};
 use crate::model::Question;
 use crate::session::Blocks;
+use crate::session::Taken;
 
 fn ask(stage: &Stage, questions: &[(&str, &str)]) {
     let questions = questions.iter().map(|(id, text)| Question::new(*id, *text)).collect();
@@ -105,4 +109,17 @@ async fn an_agent_that_prints_at_once_and_then_waits_is_read() {
     let mut blocks = stage.session.blocks();
     let issues = within(blocks.wait_for(|blocks| !blocks.issues.is_empty())).await.unwrap().issues.clone();
     assert_eq!(issues[0].message, "slow down");
+}
+
+#[tokio::test]
+async fn a_session_that_was_taken_over_is_answered_before_it_has_read_its_question_again() {
+    let stage = Stage::start("", Arc::new(SystemClock), |parts, _| parts.taken = Some(Taken::default()));
+    within(stage.session.answer_to(&Question::new("port", "Which port?"), "8080")).await.unwrap();
+    assert_eq!(Answer::read(&stage.path("inbox"), "port").unwrap(), Some(Answer::new("port", "8080")));
+    ask(&stage, &[("port", "Which port?"), ("host", "Which host?")]);
+    asked(&stage, &["host"]).await;
+    // One that began here knows what it was asked.
+    let refused =
+        within(started().await.session.answer_to(&Question::new("port", "Which port?"), "8080")).await;
+    assert_eq!(refused.unwrap_err().code(), "not_found");
 }

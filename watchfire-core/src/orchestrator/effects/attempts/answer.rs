@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::failpoint::reached;
+use crate::model::Question;
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Answer, NoticeCode};
 use crate::session::Session;
@@ -10,7 +11,8 @@ use crate::session::Session;
 /// Delivers an answer to the session that asked. If it has ended by now, its answer is part of the next prompt.
 pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer: Answer) {
     reached(|| "delivering");
-    if let Err(error) = session.answer(&answer.id, &answer.text).await {
+    let question = Question::new(answer.id, answer.question);
+    if let Err(error) = session.answer_to(&question, &answer.text).await {
         let message = format!("delivering an answer: {}", error.report());
         shared.notice(NoticeCode::Session, session.info().task, message);
     }
