@@ -33,6 +33,7 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
 pub(crate) fn require() -> Result<()> {
     let missing = |error| {
         Error::new(ErrorKind::ProgramMissing, "Git is required. Install git and try again.")
+            .with("hint", "it is looked for in the folders of PATH")
             .with_source(error)
     };
     resolve_program(Path::new("git")).map(drop).map_err(missing)

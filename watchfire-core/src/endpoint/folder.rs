@@ -12,6 +12,7 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdirat, open, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::model::Timestamp;
 use crate::{Error, Result};
@@ -51,7 +52,7 @@ impl Folder {
     }
 
     /// Returns inode and change time of `name`, or `None` if it cannot be examined.
-    pub(super) fn stamp(&self, name: &str) -> Option<(u64, i64, u64)> {
+    pub(super) fn stamp(&self, name: impl Arg) -> Option<(u64, i64, u64)> {
         // The change time of a folder moves with every entry that is added or removed.
         let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         #[expect(clippy::useless_conversion, reason = "the fields have other types on other systems")]

@@ -42,6 +42,9 @@ impl Default for SpoolLimits {
     }
 }
 
+/// Inode and change time of a file.
+type Stamp = (u64, i64, u64);
+
 /// The messages taken from an outbox.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -53,8 +56,8 @@ pub struct Intake {
     pub refused: Vec<RefusedFile>,
     /// True if the limits left something behind: take again.
     pub more: bool,
-    /// Names of the files of `messages`, except of those that were moved aside.
-    files: Vec<CString>,
+    /// The files of `messages`, except of those that were moved aside, with their stamps.
+    files: Vec<(CString, Option<Stamp>)>,
 }
 
 /// A file in an outbox that is not a message.
@@ -133,6 +136,7 @@ impl Spool {
                 more = true;
                 break;
             }
+            let stamp = outbox.stamp(&*name);
             let refusal = match outbox.read(&name, self.limits.message_bytes) {
                 // The agent may take back its own file.
                 Read::Missing => continue,
@@ -152,7 +156,7 @@ impl Spool {
                             });
                             intake.messages.push(message);
                             if !is_kept {
-                                intake.files.push(name);
+                                intake.files.push((name, stamp));
                             }
                             continue;
                         }
@@ -169,12 +173,15 @@ impl Spool {
         Ok(intake)
     }
 
-    /// Removes the files of the messages that were read. What cannot be removed is added to the refused files.
+    /// Removes the files of the messages that were read, unless another was put in the place of one. What cannot be removed is
+    /// added to the refused files.
     pub(crate) fn remove(&self, intake: &mut Intake) -> Result<()> {
         if !intake.files.is_empty() {
             let outbox = self.session.child(OUTBOX)?;
-            for name in std::mem::take(&mut intake.files) {
-                self.dispose(&outbox, &name, None, intake);
+            for (name, stamp) in std::mem::take(&mut intake.files) {
+                if outbox.stamp(&*name) == stamp {
+                    self.dispose(&outbox, &name, None, intake);
+                }
             }
         }
         Ok(())
@@ -234,7 +241,7 @@ impl Spool {
     }
 
     fn has_reply(&self, call: &AgentCall) -> Result<bool> {
-        Ok(self.session.child(INBOX)?.stamp(&call.file_name("reply")).is_some())
+        Ok(self.session.child(INBOX)?.stamp(call.file_name("reply")).is_some())
     }
 
     /// Puts the reply to a call into the inbox. Removes the oldest replies beyond a limit.

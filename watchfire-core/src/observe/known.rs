@@ -43,6 +43,9 @@ pub(crate) struct Before {
 /// Name of the event that the agent was asked to go on after its issues.
 pub(crate) const GOES_ON: &str = "goes_on";
 
+/// Name of the event that a person pressed a key, and what hooks have told of the status counts no more.
+pub(crate) const KEY_PRESSED: &str = "key_pressed";
+
 impl Known {
     /// Adds a record.
     pub(super) fn add(&mut self, source: Source, body: &Body) {
@@ -55,6 +58,7 @@ impl Known {
             Body::Lifecycle { name, .. } if name == GOES_ON => {
                 self.issues.iter_mut().for_each(|(_, _, is_passed)| *is_passed = true);
             }
+            Body::Lifecycle { name, .. } if name == KEY_PRESSED => self.status = None,
             Body::Status(status) => {
                 self.status = Some((source, *status));
                 self.ended.take_if(|_| *status == Status::Processing);
@@ -99,6 +103,12 @@ impl Known {
     /// Returns true if the record is to come once more.
     pub(super) fn has(&mut self, source: Source, body: &Body) -> bool {
         self.of(source, body).is_some_and(|(known, hash)| known.contains_key(&hash))
+    }
+
+    /// Forgets how the agent stood: what followed is not in the log.
+    pub(super) fn lose_track(&mut self) {
+        (self.status, self.ended) = (None, None);
+        self.issues.clear();
     }
 
     /// Returns how the agent stood.
@@ -262,6 +272,8 @@ mod tests {
         known.add(Source::Process, &Body::lifecycle(GOES_ON, Value::Null));
         known.add(Source::Hook, &begun);
         assert_eq!(known.before().told, [Fact::Status(Status::Processing)]);
+        known.add(Source::Process, &Body::lifecycle(KEY_PRESSED, Value::Null));
+        assert_eq!(known.before().told, [], "a person may have ended its turn");
         known.add(Source::Screen, &Body::Status(Status::Idle));
         assert_eq!(known.before().told, [], "the screen is read again");
     }

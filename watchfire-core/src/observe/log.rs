@@ -258,6 +258,7 @@ impl Log {
                     }
                 }
                 Some(Line::End {}) => is_whole = Some(true),
+                Some(Line::Cut {}) => known.lose_track(),
                 // Torn: what was in it is missing.
                 None => is_whole = is_whole.and(Some(false)),
             }

@@ -40,7 +40,7 @@ pub use cursor::Cursor;
 pub use delivery::{DeliveryDetail, DeliveryError, DeliveryState, RuntimeState};
 pub use follow::{Follow, FollowItem, FollowOptions};
 #[cfg(any(test, feature = "orchestrator"))]
-pub(crate) use known::GOES_ON;
+pub(crate) use known::{GOES_ON, KEY_PRESSED};
 pub use log::Log;
 pub(crate) use log::{LogOptions, LogSubject};
 pub use record::{Body, Record, RecordKind};

@@ -65,6 +65,8 @@ pub(super) enum Line<'a> {
     Output(u64, i64, u64, u64),
     /// The program has written everything.
     End {},
+    /// What the program adds from here on is lost.
+    Cut {},
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -191,8 +193,20 @@ struct Waiting {
     length: u64,
     /// True while lines gather, or a thread writes.
     is_busy: bool,
-    /// True once a line was lost. Nothing is written after that, the end in particular.
+    /// True once a line was lost. Nothing is written after that but that it is so, the end in particular.
     is_broken: bool,
+    /// True once that is written, or waits for it.
+    is_cut: bool,
+}
+
+impl Waiting {
+    /// Adds once that lines are lost.
+    fn cut(&mut self) {
+        if !std::mem::replace(&mut self.is_cut, true) {
+            // A line of constants, after one that may be torn.
+            self.lines.extend_from_slice(b"\n{\"cut\":{}}\n");
+        }
+    }
 }
 
 impl Store {
@@ -214,6 +228,7 @@ impl Store {
     pub(super) fn add(&self, line: &Line<'_>) {
         let mut waiting = lock(&self.waiting);
         if waiting.is_broken {
+            waiting.cut();
             return;
         }
         let before = waiting.lines.len();
@@ -223,6 +238,7 @@ impl Store {
         if !is_written || before > WAITING || waiting.length + added > LIMIT {
             waiting.lines.truncate(before);
             waiting.is_broken = true;
+            waiting.cut();
             return;
         }
         waiting.length += added;
@@ -286,12 +302,12 @@ impl Store {
             let written =
                 File::options().append(true).open(&self.path).and_then(|mut file| file.write_all(&lines));
             if let Err(error) = written {
-                if error.kind() != IoKind::NotFound {
-                    tracing::error!(path = %self.path.display(), "writing the records of a session: {error}");
-                }
                 // What was added meanwhile must not follow the gap: its end would look whole.
                 let mut waiting = lock(&self.waiting);
-                (waiting.is_broken, waiting.is_busy) = (true, false);
+                if !waiting.is_broken && error.kind() != IoKind::NotFound {
+                    tracing::error!(path = %self.path.display(), "writing the records of a session: {error}");
+                }
+                (waiting.is_broken, waiting.is_busy, waiting.is_cut) = (true, false, false);
                 waiting.lines.clear();
                 return;
             }
@@ -311,6 +327,27 @@ mod tests {
     fn output_costs_a_short_line_whatever_its_length() {
         let line = serde_json::to_string(&Line::Output(1 << 20, 1_770_123_900_120, 1 << 30, 8192)).unwrap();
         assert_eq!(line, r#"{"output":[1048576,1770123900120,1073741824,8192]}"#);
+    }
+
+    #[test]
+    fn a_log_that_lost_a_line_says_so_once() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a.events");
+        let store = Store::open(&path).unwrap();
+        let end = Line::End {};
+        store.add(&end);
+        // As when the disk is full: what is added meanwhile is lost.
+        std::fs::rename(&path, temp.path().join("away")).unwrap();
+        store.write();
+        store.add(&end);
+        store.write();
+        std::fs::rename(temp.path().join("away"), &path).unwrap();
+        for _ in 0..2 {
+            store.add(&end);
+            store.write();
+        }
+        let lines: Vec<_> = read(&path).unwrap().unwrap().map(Result::unwrap).collect();
+        assert!(matches!(lines[..], [Some(Line::Cut {})]), "{lines:?}");
     }
 
     #[test]

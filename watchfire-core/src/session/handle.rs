@@ -17,7 +17,9 @@ use super::{Blocks, Exit};
 use crate::backend::{Delivery, Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
 use crate::model::Question;
-use crate::observe::{Body, DeliveryDetail, DeliveryState, Log, RuntimeState, WatchRequest, WatchResponse};
+use crate::observe::{
+    Body, DeliveryDetail, DeliveryState, KEY_PRESSED, Log, RuntimeState, WatchRequest, WatchResponse,
+};
 use crate::schedule::StopReason;
 use crate::session::Counted;
 use crate::terminal::{Line, Scrolled, Size, Snapshot};
@@ -115,7 +117,11 @@ impl Session {
         let written = answer.await.map_err(|_| self.off())?;
         // A person at the keys may have answered a dialog or begun a turn, which no weaker source would be
         // allowed to report.
-        self.0.standing().key_pressed();
+        let mut standing = self.0.standing();
+        if standing.key_pressed() == Some(Source::Hook) {
+            self.0.log.push(Source::Process, Body::lifecycle(KEY_PRESSED, serde_json::Value::Null));
+        }
+        drop(standing);
         written
     }
 
@@ -306,6 +312,9 @@ impl Session {
     /// types it.
     pub(crate) async fn go_on(&self) -> DeliveryDetail {
         self.0.pass_issues();
+        // Before the text is in line, which a kill leaves there.
+        let log = self.0.log.clone();
+        let _ = tokio::task::spawn_blocking(move || log.write()).await;
         self.deliver("Go on.", Duration::ZERO).await
     }
 
@@ -323,6 +332,11 @@ impl Session {
     /// `not_found` for an unknown question; `conflict` if it has another answer; `target_off` when the session has
     /// ended; I/O errors, after which the question is open again.
     pub async fn answer(&self, question: &str, text: &str) -> Result<()> {
+        self.answer_with(question, text, None).await
+    }
+
+    /// Types `before` with the answer: the agent may have asked more than is known.
+    async fn answer_with(&self, question: &str, text: &str, before: Option<&Question>) -> Result<()> {
         if self.has_ended() {
             return Err(self.off());
         }
@@ -350,9 +364,10 @@ impl Session {
         shared.log.push(Source::Process, Body::Event { name: "answered".to_owned(), payload });
         if shared.can_type {
             // With several open questions, the agent has to see which one this answers.
-            let typed = match open.iter().find(|asked| asked.id == question) {
-                Some(asked) if open.len() > 1 => format!("{}\n\n{text}", asked.question),
-                _ => text.to_owned(),
+            let several = open.iter().find(|asked| asked.id == question && open.len() > 1);
+            let typed = match before.or(several) {
+                Some(asked) => format!("{}\n\n{text}", asked.question),
+                None => text.to_owned(),
             };
             let (text, written) = Text::new(typed);
             // An agent that has ended by now has its answer in the inbox.
@@ -364,10 +379,8 @@ impl Session {
 
     /// Answers a question that the person was shown. A session that was just taken over may not have read it again.
     pub(crate) async fn answer_to(&self, question: &Question, text: &str) -> Result<()> {
-        if self.0.is_taken {
-            self.0.questions().ask(question.clone(), false);
-        }
-        self.answer(&question.id, text).await
+        let is_new = self.0.is_taken && self.0.questions().ask(question.clone(), false);
+        self.answer_with(&question.id, text, is_new.then_some(question)).await
     }
 
     /// Notes that an answer was typed, once it was: a program that takes the session over types the others.

@@ -40,6 +40,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_limit_that_is_passed_is_so_for_the_next_program", goes_on_with_its_limit_on_the_screen),
         trial("a_limit_that_only_a_hook_told_is_known_to_the_next_program", limited_by_a_hook),
         trial("a_turn_that_only_a_hook_ended_is_over_for_the_next_program", idle_by_a_hook),
+        trial("a_limit_that_ends_while_no_program_runs_is_over_for_the_next_one", limited_until_nobody_runs),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -60,7 +61,13 @@ impl Killable {
     /// Starts one over a project with this task, and returns once the task's agent has made the file `up`, and the journal
     /// says so: before that, a start cannot take it over.
     async fn working(script: &str) -> (Self, TaskNumber) {
+        Self::working_with("", script).await
+    }
+
+    /// The same, with lines of `project.yaml`.
+    async fn working_with(settings: &str, script: &str) -> (Self, TaskNumber) {
         let world = World::new().await;
+        world.configure(settings);
         let task = world.task("t", script).await;
         let World { temp, orchestrator, project, .. } = world;
         orchestrator.shutdown().await;
@@ -573,6 +580,25 @@ async fn limited_by_a_hook() {
     let limited = once(&world, |state| matches!(state, LifeState::Limited { .. })).await;
     within(world.project.resume(ResumeTarget::Life(limited.id))).await.unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(starts(world.temp.path()), 1);
+}
+
+async fn limited_until_nobody_runs() {
+    let limit = "stty -echo; echo used up until $(date -u -d '+2 seconds' +%Y-%m-%dT%H:%M:%SZ)";
+    let body = format!("{limit}; read -r line; echo \"$line\" > typed; {DONE}; sleep 1000");
+    let (killable, task) = Killable::working_with("on_limit: wait\n", &script(&body)).await;
+    within(async {
+        while !is_said(&killable.at("home/state"), b"\"limited\"") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let temp = killable.kill();
+    // The time of the limit passes.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let mut world = World::in_folder(temp).await;
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "Go on.\n");
     assert_eq!(starts(world.temp.path()), 1);
 }
 

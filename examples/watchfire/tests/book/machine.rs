@@ -48,6 +48,9 @@ impl Machine {
         let at = world.empty("shop");
         world.git(&at, &["init", "-q", "-b", "main"]);
         fs::write(at.join("README.md"), "# Shop\n").unwrap();
+        if let Some(source) = std::env::var_os("WATCHFIRE_SOURCE") {
+            assert!(Command::new("cp").arg("-RT").arg(source).arg(&at).status().unwrap().success());
+        }
         world.git(&at, &["add", "."]);
         world.git(&at, &["commit", "-q", "-m", "Begin"]);
         let bin = world.empty("bin");

@@ -2,8 +2,9 @@
 //! read by the program.
 //!
 //! Each page is a test. Its blocks run in order, in a fresh home and a fresh repository, as an ordinary user where this
-//! machine allows it. `WATCHFIRE_BLESS=1` writes what was printed in place of what was expected; put `…` where a time, an
-//! id or a path stands. [CONTRIBUTING.md](../../../../CONTRIBUTING.md) says how a block is written.
+//! machine allows it. `WATCHFIRE_SOURCE` names a folder whose content the repository begins with. `WATCHFIRE_BLESS=1`
+//! writes what was printed in place of what was expected; put `…` where a time, an id or a path stands.
+//! [CONTRIBUTING.md](../../../../CONTRIBUTING.md) says how a block is written.
 
 mod blocks;
 mod machine;

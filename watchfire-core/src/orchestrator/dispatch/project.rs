@@ -336,7 +336,8 @@ impl OpenProject {
                 }))
             }
             Command::Continue(id) => {
-                let session = self.controls.get(&id).and_then(Control::session)?;
+                let life = self.schedule.ledger().lives.get(&id)?;
+                let session = self.controls.get(&id)?.awaited(&life.session.as_ref()?.id);
                 tokio::spawn(effects::go_on(shared, session));
                 None
             }

@@ -8,7 +8,7 @@ use super::{ProjectShared, Subscribed};
 use crate::Result;
 use crate::failpoint::reached;
 use crate::journal::{Cursor, State};
-use crate::model::ProjectId;
+use crate::model::{ProjectId, SessionId};
 use crate::schedule::{
     Accepted, Card, CommandId, Fact, Life, LifeId, Limits, Request, RunId, RunSummary, Schedule, StopReason,
 };
@@ -174,5 +174,15 @@ impl Control {
 
     pub(crate) fn session(&self) -> Option<Session> {
         self.session.borrow().clone()
+    }
+
+    /// Waits for this session, which the effect may still be taking over. Returns `None` once it runs another, or is over.
+    pub(crate) fn awaited(&self, id: &SessionId) -> impl Future<Output = Option<Session>> + use<> {
+        // Without the control itself, so that the wait ends when the effect and its owner drop theirs.
+        let (mut session, id) = (self.session.subscribe(), id.clone());
+        async move {
+            let found = session.wait_for(Option::is_some).await.ok()?;
+            found.as_ref().filter(|found| found.info().id == id).cloned()
+        }
     }
 }

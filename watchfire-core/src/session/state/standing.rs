@@ -80,9 +80,9 @@ impl Standing {
     }
 
     /// Listens to every source again. Hooks may not report the effect of a person's keys: no vendor has a hook for an
-    /// interrupted turn.
-    pub(in crate::session) fn key_pressed(&mut self) {
-        self.teller = None;
+    /// interrupted turn. Returns whom it listened to alone.
+    pub(in crate::session) fn key_pressed(&mut self) -> Option<Source> {
+        self.teller.take()
     }
 
     /// Takes in an issue that an earlier program knew, and whether it had asked the agent to go on with it.

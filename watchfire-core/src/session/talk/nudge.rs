@@ -22,6 +22,8 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
     let Some(request) = request(completion).filter(|_| shared.can_type) else { return pending().await };
     let (mut activity, mut blocks) = (shared.activity.subscribe(), shared.blocks.subscribe());
     let mut heard = 0;
+    // Of a session that was taken over, what is known first is how it stood.
+    drop(shared.ready.subscribe().wait_for(|ready| *ready).await);
     loop {
         let over = activity.wait_for(|now| now.status == Status::Idle && now.turns > heard).await;
         let Ok(turns) = over.map(|now| now.turns) else { return pending().await };

@@ -1,5 +1,6 @@
 //! Messages that an agent sends through its session's spool.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -125,7 +126,11 @@ async fn record(
         SpoolMessage::Hook { event, payload, .. } => {
             let session = shared.vendor_session();
             let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
-            let facts = backend.interpret(&hook);
+            // A message that a foreign backend panics on must not be read again for ever.
+            let facts = catch_unwind(AssertUnwindSafe(|| backend.interpret(&hook))).unwrap_or_else(|_| {
+                shared.remark(format!("the session's backend broke on the hook {event}"));
+                Vec::new()
+            });
             let ends = facts.contains(&Fact::TurnCompleted);
             if ends {
                 // The status may say so before: a text that is to begin a turn must not be typed in between.

@@ -19,7 +19,8 @@ pub(crate) async fn deliver(shared: Arc<ProjectShared>, session: Session, answer
 }
 
 /// Asks an agent to continue after the issue that stopped it has cleared.
-pub(crate) async fn go_on(shared: Arc<ProjectShared>, session: Session) {
+pub(crate) async fn go_on(shared: Arc<ProjectShared>, session: impl Future<Output = Option<Session>>) {
+    let Some(session) = session.await else { return };
     let detail = session.go_on().await;
     if let Some(error) = detail.error {
         let message = format!("asking the agent to go on: {}", error.message);
