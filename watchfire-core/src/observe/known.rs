@@ -1,13 +1,13 @@
 //! The records that a session repeats after another program has taken it over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
 use super::record::Body;
 use super::store::StoredBody;
-use crate::backend::{Fact, Issue, Source, Status};
+use crate::backend::{Fact, Issue, IssueKind, Source, Status};
 
 /// Records that are in the log already, by their hash, and how often each is to come once more.
 ///
@@ -25,6 +25,8 @@ pub(super) struct Known {
     questions: Vec<Value>,
     /// The issues that were open, the newest of each kind, who told of them, and whether the agent was asked to go on with them.
     issues: Vec<(Source, Issue, bool)>,
+    /// Kind and text of the issues that hooks told of, and that the conversation may have, too.
+    by_hook: HashSet<(IssueKind, String)>,
     /// The latest status, and who told it.
     status: Option<(Source, Status)>,
     /// Who told of the end of the latest turn, unless another began.
@@ -53,6 +55,9 @@ impl Known {
             Body::Issue(issue) => {
                 self.issues.retain(|(_, open, _)| open.kind != issue.kind);
                 self.issues.push((source, issue.clone(), false));
+                if source == Source::Hook {
+                    self.by_hook.insert((issue.kind, issue.message.clone()));
+                }
             }
             Body::IssueCleared(kind) => self.issues.retain(|(_, open, _)| open.kind != *kind),
             Body::Lifecycle { name, .. } if name == GOES_ON => {
@@ -100,9 +105,11 @@ impl Known {
         true
     }
 
-    /// Returns true if the record is to come once more.
+    /// Returns true if what the record says is known, and only said once more.
     pub(super) fn has(&mut self, source: Source, body: &Body) -> bool {
-        self.of(source, body).is_some_and(|(known, hash)| known.contains_key(&hash))
+        let is_told = matches!(body, Body::Issue(issue) if source == Source::Transcript
+            && self.by_hook.contains(&(issue.kind, issue.message.clone())));
+        is_told || self.of(source, body).is_some_and(|(known, hash)| known.contains_key(&hash))
     }
 
     /// Forgets how the agent stood: what followed is not in the log.
@@ -141,6 +148,7 @@ impl Known {
     pub(super) fn forget(&mut self, source: Source) {
         if source == Source::Transcript {
             (self.turns, self.are_old) = (0, false);
+            self.by_hook.clear();
         }
         if let Some(known) = self.read_from(source) {
             *known = HashMap::new();
@@ -182,7 +190,6 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::IssueKind;
 
     #[test]
     fn what_was_said_twice_is_known_twice() {
@@ -267,8 +274,12 @@ mod tests {
         let told =
             [ended.clone(), begun.clone(), Body::Issue(limit.clone()), ended, Body::Status(Status::Error)];
         told.iter().for_each(|body| known.add(Source::Hook, body));
-        let stands = [Fact::Issue(limit), Fact::TurnCompleted, Fact::Status(Status::Error)];
+        let stands = [Fact::Issue(limit.clone()), Fact::TurnCompleted, Fact::Status(Status::Error)];
         assert_eq!(known.before().told, stands);
+        // The conversation has it too, and is read once more.
+        assert!(known.has(Source::Transcript, &Body::Issue(limit.clone())));
+        known.forget(Source::Transcript);
+        assert!(!known.has(Source::Transcript, &Body::Issue(limit)));
         known.add(Source::Process, &Body::lifecycle(GOES_ON, Value::Null));
         known.add(Source::Hook, &begun);
         assert_eq!(known.before().told, [Fact::Status(Status::Processing)]);

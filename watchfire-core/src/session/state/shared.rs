@@ -314,6 +314,14 @@ impl Shared {
         self.show_issues(&standing);
     }
 
+    /// Forgets what was said in a turn that is over.
+    pub(in crate::session) fn close_turn(&self) {
+        let is_over = self.standing().is_turn_over();
+        if is_over {
+            self.said().end_turn();
+        }
+    }
+
     /// Takes in what earlier programs knew: the issue that the journal has, and what is in the log.
     pub(in crate::session) fn recall(&self, issue: Option<Issue>) {
         let mut standing = self.standing();

@@ -79,6 +79,11 @@ impl Standing {
         matches!(self.turn, Turn::Ended(by) if by != source)
     }
 
+    /// Returns true between two turns.
+    pub(in crate::session) fn is_turn_over(&self) -> bool {
+        matches!(self.turn, Turn::Ended(_))
+    }
+
     /// Listens to every source again. Hooks may not report the effect of a person's keys: no vendor has a hook for an
     /// interrupted turn. Returns whom it listened to alone.
     pub(in crate::session) fn key_pressed(&mut self) -> Option<Source> {

@@ -55,7 +55,9 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
                 }
             }
         }
-        let question = Question::new(format!("turn-{turns}"), shared.last_message());
+        // By the time: the next program counts turns anew.
+        let now = shared.clock.now().unix_millis();
+        let question = Question::new(format!("turn-{}", now / 1000), shared.last_message());
         let id = question.id.clone();
         shared.ask(vec![question], Source::Process);
         tokio::select! {

@@ -66,6 +66,7 @@ async fn follow(
     let sleep = |time| clock.sleep_until(clock.boot_time() + time);
     let mut tail = Tail { restored, at: None };
     let mut reported = None;
+    let mut is_behind = shared.is_taken;
     let mut quiet = 0;
     loop {
         // Read before the file, so that the read after the end really comes after it.
@@ -116,6 +117,9 @@ async fn follow(
                     if !read.more {
                         if tail.at.is_some() {
                             shared.log.caught_up();
+                            if std::mem::take(&mut is_behind) {
+                                shared.close_turn();
+                            }
                         }
                         break;
                     }
