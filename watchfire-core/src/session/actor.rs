@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::handle::Session;
+use super::handle::{GO_ON, Session};
 use super::screen::Screen;
 use super::state::conversation::Conversation;
 use super::state::failures::Failures;
@@ -193,6 +193,9 @@ impl Session {
             if let Some(Notes { prompted, .. }) = parts.notes.clone() {
                 tokio::spawn(note_typed(typed, prompted));
             }
+        }
+        if left.waiting.iter().any(|(_, words)| words == GO_ON) {
+            shared.pass_issues();
         }
         // Before everything that is sent from now on.
         first.extend(

@@ -18,12 +18,15 @@ use crate::backend::{Delivery, Source, Status, Usage};
 use crate::endpoint::{Answer, Spool, SpoolLimits};
 use crate::model::Question;
 use crate::observe::{
-    Body, DeliveryDetail, DeliveryState, KEY_PRESSED, Log, RuntimeState, WatchRequest, WatchResponse,
+    Body, DeliveryDetail, DeliveryState, GOES_ON, KEY_PRESSED, Log, RuntimeState, WatchRequest, WatchResponse,
 };
 use crate::schedule::StopReason;
 use crate::session::Counted;
 use crate::terminal::{Line, Scrolled, Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
+
+/// What an agent is told after its issues.
+pub(in crate::session) const GO_ON: &str = "Go on.";
 
 /// A running session. Cheap to clone; dropping it changes nothing.
 #[derive(Clone)]
@@ -312,10 +315,10 @@ impl Session {
     /// types it.
     pub(crate) async fn go_on(&self) -> DeliveryDetail {
         self.0.pass_issues();
-        // Before the text is in line, which a kill leaves there.
-        let log = self.0.log.clone();
-        let _ = tokio::task::spawn_blocking(move || log.write()).await;
-        self.deliver("Go on.", Duration::ZERO).await
+        let detail = self.deliver(GO_ON, Duration::ZERO).await;
+        // Only now that the text is in line: a kill in between must not leave an agent that nobody asks.
+        self.0.log.push(Source::Process, Body::lifecycle(GOES_ON, serde_json::Value::Null));
+        detail
     }
 
     /// Returns the conditions that keep the agent from continuing, and every change.

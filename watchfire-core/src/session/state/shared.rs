@@ -24,7 +24,7 @@ use super::tallies::{Counted, Tallies};
 use crate::backend::{Backend, Dialogue, Fact, Issue, IssueKind, Message, Move, Source, Status};
 use crate::clock::Clock;
 use crate::model::{Alias, BackendName, Mode, Phase, ProjectId, Question, SessionId, TaskNumber, Timestamp};
-use crate::observe::{Body, GOES_ON, Log};
+use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 use crate::session::SessionProcess;
 use crate::session::screen::Screen;
@@ -308,8 +308,6 @@ impl Shared {
     /// Notes that the agent is asked to go on after its issues.
     pub(in crate::session) fn pass_issues(&self) {
         let mut standing = self.standing();
-        // For a program that takes the session over.
-        self.log.push(Source::Process, Body::lifecycle(GOES_ON, serde_json::Value::Null));
         standing.pass();
         self.show_issues(&standing);
     }
