@@ -41,7 +41,7 @@ impl<T> During<T> for Result<T, git2::Error> {
 
 /// An error of libgit2 that shows its message alone: classes and codes are for programs.
 #[derive(Debug)]
-struct Said(git2::Error);
+pub(crate) struct Said(pub(crate) git2::Error);
 
 impl std::fmt::Display for Said {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

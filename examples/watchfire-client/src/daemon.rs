@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::io::DuplexStream;
 use tonic::transport::Channel;
 use watchfire_api::ApiError;
+use watchfire_api::daemon_proto::RequestMeta;
 use watchfire_api::daemon_proto::agent_service_client::AgentServiceClient;
 use watchfire_api::daemon_proto::branch_service_client::BranchServiceClient;
 use watchfire_api::daemon_proto::daemon_service_client::DaemonServiceClient;
@@ -170,6 +171,16 @@ impl Daemon {
 pub fn environment() -> HashMap<String, Vec<u8>> {
     let named = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_vec()));
     std::env::vars_os().filter_map(named).collect()
+}
+
+/// Says who calls: `cli`, `tui`, `gui` or `api`, this process, and the release of this crate.
+#[must_use]
+pub fn meta(origin: &str) -> RequestMeta {
+    RequestMeta {
+        origin: origin.to_owned(),
+        client_id: format!("{origin}-{}", std::process::id()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// Connects to the socket of the daemon of a home, for other clients of its API.

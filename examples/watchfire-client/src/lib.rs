@@ -12,7 +12,7 @@ mod talk;
 mod work;
 
 pub use client::{Client, SendOptions};
-pub use daemon::{Daemon, environment, raw_channel};
+pub use daemon::{Daemon, environment, meta, raw_channel};
 pub use follow::FollowAll;
 pub use watchfire_api::{
     ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json, talk_proto,

@@ -740,9 +740,5 @@ fn line_of(text: &str) -> Arc<Line> {
 
 /// Says who calls.
 fn meta() -> proto::RequestMeta {
-    proto::RequestMeta {
-        origin: "tui".to_owned(),
-        client_id: format!("tui-{}", std::process::id()),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    }
+    watchfire_client::meta("tui")
 }

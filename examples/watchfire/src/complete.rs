@@ -3,7 +3,7 @@
 //! The shell runs this program with the variable `WATCHFIRE_COMPLETE` at each Tab. Nothing is made or changed then.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
 use clap_complete::env::Shells;
@@ -14,6 +14,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::args::Cli;
 use crate::context::{find_project, home_path, open_home};
+use crate::git::git;
 
 /// The variable by which a shell asks.
 const ASKED: &str = "WATCHFIRE_COMPLETE";
@@ -56,16 +57,43 @@ fn completing(command: Command) -> Command {
             match arg.get_id().as_str() {
                 "agent" => arg.add(ArgValueCandidates::new(agents)),
                 _ if is_task => arg.add(ArgValueCandidates::new(tasks)),
+                // A rescued branch gets a name that there is not yet.
+                id if id != "branch" && names.first().is_some_and(|name| name.as_str() == "BRANCH") => {
+                    arg.add(ArgValueCandidates::new(branches))
+                }
                 _ => arg,
             }
         })
         .mut_subcommands(completing)
 }
 
-/// Returns the tasks of the project around the current folder. Reads titles alone: a shell waits for it.
+/// Returns the folder in which the command line that is completed would work.
+fn folder() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    let mut words = std::env::args_os().skip_while(|word| word != "--").skip(2);
+    while let Some(word) = words.next() {
+        let text = word.to_str().unwrap_or_default();
+        let named = match text.strip_prefix("--directory=").or_else(|| text.strip_prefix("-C")) {
+            _ if text == "-C" || text == "--directory" => words.next(),
+            named => named.map(Into::into),
+        };
+        if let Some(named) = named {
+            return Some(here.join(named));
+        }
+    }
+    Some(here)
+}
+
+/// Returns the branches of the repository.
+fn branches() -> Vec<CompletionCandidate> {
+    let Some(folder) = folder() else { return Vec::new() };
+    let listed = git(&folder, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
+    listed.unwrap_or_default().lines().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the tasks of the project. Reads titles alone: a shell waits for it.
 fn tasks() -> Vec<CompletionCandidate> {
-    let here = std::env::current_dir().ok().and_then(|folder| find_project(&folder).ok());
-    let Some(root) = here else { return Vec::new() };
+    let Some(root) = folder().and_then(|folder| find_project(&folder).ok()) else { return Vec::new() };
     let entries = fs::read_dir(root.join(".watchfire/tasks")).into_iter().flatten().flatten();
     let mut tasks: Vec<_> = entries.filter_map(|entry| task(&entry.path())).collect();
     tasks.sort_by_key(|(number, _)| *number);

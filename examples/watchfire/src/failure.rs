@@ -93,7 +93,11 @@ impl Failure {
             format!("{}\n", self.json())
         } else {
             // stderr decides, because stdout may be redirected without it.
-            let text = self.text(Style::new(std::io::stderr().is_terminal()));
+            let is_terminal = std::io::stderr().is_terminal();
+            let mut text = self.text(Style::new(is_terminal));
+            if is_terminal {
+                text = crate::fit::fitted(&text, usize::from(crate::terminal::size().cols()));
+            }
             crate::ascii::shown(&text).into_owned()
         };
         // If stderr cannot be written, there is no place left to report that.

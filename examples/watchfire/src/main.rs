@@ -13,6 +13,7 @@ mod context;
 mod demo;
 mod editor;
 mod failure;
+mod fit;
 mod git;
 mod help;
 mod interrupts;
@@ -25,10 +26,12 @@ mod terminal;
 mod text;
 mod worker;
 
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser as _;
+use clap::error::ErrorKind as Kind;
 
 use args::Cli;
 use failure::Failure;
@@ -60,19 +63,19 @@ fn main() -> ExitCode {
             runtime.shutdown_timeout(Duration::from_millis(200));
             ended
         });
-    let ended = match out::failed() {
-        Some(why) if ended.is_ok() => {
-            Err(Error::new(watchfire_core::ErrorKind::Io, "writing the output").with("because", why).into())
-        }
-        _ => ended,
-    };
-    match ended {
+    match ended.and_then(|exit| unprinted().map_or(Ok(exit), Err)) {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {
             failure.print(json);
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Returns an error if something could not be printed.
+fn unprinted() -> Option<Failure> {
+    let why = out::failed()?;
+    Some(Error::new(watchfire_core::ErrorKind::Io, "writing the output").with("because", why).into())
 }
 
 /// Raises the soft limit of open files, within a bound: the usual 1024 is too low for a few hundred sessions.
@@ -97,16 +100,28 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|arg| arg == "--json");
     if error.use_stderr() && wants_json {
         let text = error.render().to_string();
-        // Its first paragraph: what is missing may stand on lines of its own.
-        let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-        let message = lines.join(" ");
+        // Without the usage: what is missing, and tips, stand on lines of their own.
+        let told = text.split("\n\nUsage:").next().unwrap_or_default();
+        let lines: Vec<_> = told.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let message = match error.kind() {
+            // Its text is the help.
+            Kind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
+            _ => lines.join(" "),
+        };
         let message = message.trim_start_matches("error: ");
         Failure::usage(message, "watchfire --help, and --help after each command").print(true);
-    } else if error.kind() == clap::error::ErrorKind::DisplayHelp {
-        help::print(&error.render().to_string());
-    } else {
+    } else if error.kind() == Kind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let help = help::wrapped(&error.render().to_string(), std::io::stderr().is_terminal());
         // If the output cannot be written, there is no place left to report that.
+        let _ = std::io::stderr().write_all(help.as_bytes());
+    } else if error.use_stderr() {
         let _ = error.print();
+    } else {
+        help::print(&error.render().to_string());
+        if let Some(failure) = unprinted() {
+            failure.print(false);
+            return ExitCode::from(failure.code());
+        }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

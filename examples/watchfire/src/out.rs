@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::ascii;
+use crate::fit::fitted;
 use crate::style::Style;
+use crate::{ascii, terminal};
 
 /// The reason for which something could not be printed.
 static FAILED: OnceLock<String> = OnceLock::new();
@@ -36,6 +37,15 @@ impl Out {
         self.raw(&format!("{}\n", text.as_ref()));
     }
 
+    /// Prints `text`. On a terminal its lines break at words.
+    pub(crate) fn text(self, text: &str) {
+        let columns = usize::from(terminal::size().cols());
+        match self.terminal && !self.json {
+            true => self.raw(&fitted(text, columns)),
+            false => self.raw(text),
+        }
+    }
+
     /// Prints `text` as it is.
     pub(crate) fn raw(self, text: &str) {
         // JSON is for programs, whose locale is not that of a terminal.
@@ -54,7 +64,7 @@ impl Out {
     /// Prints a report: `value` with its schema number as JSON, or the result of `text`.
     pub(crate) fn report(self, mut value: Value, text: impl FnOnce(Self) -> String) {
         if !self.json {
-            return self.raw(&text(self));
+            return self.text(&text(self));
         }
         if let Value::Object(fields) = &mut value {
             fields.insert("schema".to_owned(), 1.into());

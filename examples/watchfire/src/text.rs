@@ -58,16 +58,27 @@ pub(crate) fn wrap(text: &str, columns: usize, indent: &str) -> String {
     let mut wrapped = String::new();
     let mut used = 0;
     for word in text.split_inclusive(' ') {
-        if used > 0 && used + word.trim_end().width() > columns {
+        let width = painted_width(word);
+        if used > 0 && used + width - (word.len() - word.trim_end().len()) > columns {
             wrapped.truncate(wrapped.trim_end().len());
             wrapped.push('\n');
             wrapped.push_str(indent);
             used = indent.width();
         }
         wrapped.push_str(word);
-        used += word.width();
+        used += width;
     }
     wrapped
+}
+
+/// Returns the number of columns that a text takes, whose colours take none.
+pub(crate) fn painted_width(text: &str) -> usize {
+    if !text.contains('\x1b') {
+        return text.width();
+    }
+    // Stripping ends at the last blank, which counts.
+    let blanks = text.len() - text.trim_end_matches(' ').len();
+    watchfire_term::plain::strip(text.as_bytes()).trim_end_matches(' ').width() + blanks
 }
 
 /// Returns `text` filled up with blanks to `columns`.

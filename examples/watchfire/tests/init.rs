@@ -114,6 +114,8 @@ fn doctor_fails_where_no_task_could_run() {
     fails("default_agent: nonsense", "unknown backend");
     fails("default_branch: nope", "there is no such branch");
     fails("max_parallel: 0", "one at a time");
+    fails("max_parallel: many", "✗ project.yaml");
+    fails("time_limit: forever", "✗ time_limit");
     // Only where the machine itself is sound.
     assert_eq!(world.run(&root, ["doctor"]).code, Some(if good { 0 } else { 3 }));
 }

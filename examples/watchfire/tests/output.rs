@@ -59,6 +59,10 @@ fn shells_complete_tasks_and_agents() {
         assert!(asked(words).contains("1\tSign in\n2\tSign out\n"), "{words:?}: {}", asked(words));
     }
     assert!(asked(&["run", "--agent", ""]).lines().any(|line| line == "scripted"));
+    assert!(asked(&["branches", "merge", "1", "--into", ""]).lines().any(|line| line == "main"));
+    let other = world.project("other", "");
+    let other = other.to_str().unwrap();
+    assert!(!asked(&["-C", other, "run", ""]).contains("Sign"), "another project has other tasks");
     // A home that nobody has used stays empty.
     let unused = world.empty("unused");
     let mut command = world.command(&root, ["--", "watchfire", "run", "--agent", ""]);
@@ -293,12 +297,14 @@ fn a_full_disk_and_dashes() {
     world
         .run(&root, ["task", "add", "--title", "T", "--prompt", "- one\n- two", "--criteria", "- it works"])
         .good();
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let child = world.command(&root, ["task", "list"]).stdout(full).spawn().unwrap();
-    let done = child.wait_with_output().unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(told.contains("writing the output") && told.contains("No space left"), "{told}");
+    for words in [&["task", "list"][..], &["--help"], &["--version"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let child = world.command(&root, words).stdout(full).spawn().unwrap();
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(1), "{words:?}");
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(told.contains("writing the output") && told.contains("No space left"), "{told}");
+    }
 }
 
 /// What is in files cannot paint or move on the terminal.

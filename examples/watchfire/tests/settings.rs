@@ -30,6 +30,10 @@ fn settings_of_the_project_are_changed_one_by_one() {
         ("color", "nothex", "#"),
         ("status", "asleep", "active or archived"),
         ("default_agent", "no spaces", ""),
+        ("default_agent", "nosuch", "unknown_backend"),
+        ("sandbox", "nosuch", "unknown_sandbox"),
+        ("default_branch", "nosuch", "default_branch"),
+        ("time_limit", "forever", "45m"),
         ("verfy", "x", "not a setting that can be changed here"),
     ] {
         let before = file();
@@ -37,6 +41,9 @@ fn settings_of_the_project_are_changed_one_by_one() {
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(file(), before);
     }
+    let error = world.run(&root, ["settings", "verfy"]).code(1).stderr;
+    assert!(error.contains("did you mean `verify`?"), "{error}");
+    assert_eq!(world.run(&root, ["settings", "time_limit"]).good().stdout.trim(), "", "it has no value");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use watchfire_core::store::{Change as FileChange, Home, TaskStore, YamlOptions, 
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::notify;
+use crate::watchers::Watchers;
 
 /// An orchestrator with all registered projects open, for many clients. Cheap to clone.
 #[derive(Clone)]
@@ -36,6 +37,7 @@ struct Inner {
     turns: watch::Sender<u64>,
     /// Notified when a life changed.
     lives: Notify,
+    watchers: Watchers,
     ending: watch::Sender<bool>,
     /// True if its agents end with it.
     ends_agents: AtomicBool,
@@ -76,10 +78,16 @@ impl Daemon {
             archived: Mutex::default(),
             turns: watch::Sender::default(),
             lives: Notify::new(),
+            watchers: Watchers::default(),
             ending: watch::Sender::new(false),
             ends_agents: AtomicBool::new(false),
             trusts,
         }))
+    }
+
+    /// Returns the clients that follow projects.
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.0.watchers
     }
 
     pub(crate) fn orchestrator(&self) -> &Orchestrator {

@@ -16,6 +16,7 @@ mod life;
 mod notify;
 mod program;
 mod service;
+mod watchers;
 mod within;
 
 pub use daemon::Daemon;

@@ -285,6 +285,29 @@ async fn a_task_takes_the_place_of_a_chat_and_stop_ends_all() {
 }
 
 #[tokio::test]
+async fn who_follows_a_project_is_known_while_it_does() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    let watchers = || async {
+        let status = daemon.service().get_status(()).await.unwrap().into_inner();
+        let who = |it: proto::Watcher| (it.project_id, it.meta.unwrap_or_default().client_id);
+        status.watchers.into_iter().map(who).collect::<Vec<_>>()
+    };
+    assert_eq!(watchers().await, []);
+    let meta = watchfire_client::meta("tui");
+    let request = proto::SubscribeRequest { meta: Some(meta.clone()), project_id: project.clone() };
+    let events = daemon.projects().subscribe(request).await.unwrap();
+    let request = proto::SubscribeAgentIssuesRequest { meta: Some(meta.clone()), ..Default::default() };
+    let refused = daemon.agents().subscribe_agent_issues(request).await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument, "and it counts for nothing");
+    assert_eq!(watchers().await, [(project, meta.client_id)]);
+    drop(events);
+    until("nobody follows it", || async { watchers().await.is_empty() }).await;
+}
+
+#[tokio::test]
 async fn no_call_loosens_what_the_settings_say() {
     let world = World::new();
     let _running = world.start(&[]);

@@ -7,7 +7,7 @@ use git2::{Oid, Repository};
 use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::error::{During, broken};
+use crate::error::{During, Said, broken};
 use crate::objects::tree::{self, EXECUTABLE, FILE, LINK, Node, SUBMODULE};
 use crate::objects::tree_diff::{self, Change};
 use crate::objects::tree_path::{check_path, is_read_by_git, plain};
@@ -50,12 +50,12 @@ fn walk(
     for id in walk {
         let id = id.during(during)?;
         let commit =
-            repo.find_commit(id).map_err(|e| damaged("a commit").with("commit", id).with_source(e))?;
+            repo.find_commit(id).map_err(|e| damaged("a commit").with("commit", id).with_source(Said(e)))?;
         let mut parents = Vec::new();
         for parent in commit.parent_ids() {
             let parent = repo
                 .find_commit(parent)
-                .map_err(|e| damaged("a commit").with("commit", parent).with_source(e))?;
+                .map_err(|e| damaged("a commit").with("commit", parent).with_source(Said(e)))?;
             parents.push(parent.tree_id());
         }
         // Only what changed: other entries were checked with the parent that has them, or are known.
@@ -109,7 +109,7 @@ fn check_place(path: &[u8], node: Node) -> Result<()> {
 }
 
 fn check_content(repo: &Repository, path: &[u8], node: Node) -> Result<()> {
-    let damaged = |e| damaged("a file").with("file", RepoPath::new(path)).with_source(e);
+    let damaged = |e| damaged("a file").with("file", RepoPath::new(path)).with_source(Said(e));
     let header = repo.odb().and_then(|odb| odb.read_header(node.id));
     // Asked before the object is read: a few compressed bytes may stand for more than there is memory.
     if header.map_err(damaged)?.0 > LARGEST {

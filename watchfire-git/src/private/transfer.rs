@@ -13,7 +13,7 @@ use git2::{ObjectType, Odb, Oid, Repository};
 use watchfire_core::model::RepoPath;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::error::{During, broken};
+use crate::error::{During, Said, broken};
 use crate::failpoint::reached;
 use crate::files;
 use crate::objects::commit_object;
@@ -258,7 +258,7 @@ impl Transfer {
         self.check_time()?;
         let name = kind.str();
         let odb = self.both.odb().during("opening an agent's objects")?;
-        let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(e))?;
+        let (size, found) = odb.read_header(id).map_err(|e| damaged(name, id).with_source(Said(e)))?;
         // By the header, before the content is in memory.
         if size > LARGEST {
             return Err(broken(TOO_LARGE).with("object", id));
@@ -266,7 +266,7 @@ impl Transfer {
         if found != kind {
             return Err(damaged(name, id));
         }
-        let object = odb.read(id).map_err(|e| damaged(name, id).with_source(e))?;
+        let object = odb.read(id).map_err(|e| damaged(name, id).with_source(Said(e)))?;
         Ok(look(object.data()))
     }
 
@@ -300,7 +300,7 @@ impl Transfer {
 
     fn copy(&self, to: &Odb<'_>, id: Oid) -> Result<()> {
         let from = self.both.odb().during("opening an agent's objects")?;
-        let object = from.read(id).map_err(|e| damaged("object", id).with_source(e))?;
+        let object = from.read(id).map_err(|e| damaged("object", id).with_source(Said(e)))?;
         to.write(object.kind(), object.data()).during("writing the agent's objects")?;
         reached("import: object written");
         Ok(())
@@ -349,7 +349,8 @@ impl PlainObjects {
 /// Copies a pack into the folder `to` and makes its index, which checks the pack as a whole.
 fn index_pack(repo: &Repository, pack: &Path, to: &Path) -> Result<()> {
     let Some(mut file) = files::open_plain(pack).map_err(unreadable)? else { return Ok(()) };
-    let odd = |e: git2::Error| broken("the work has a pack that git would not have written").with_source(e);
+    let odd =
+        |e: git2::Error| broken("the work has a pack that git would not have written").with_source(Said(e));
     let odb = repo.odb().during("opening the repository")?;
     // The repository's objects too: a thin pack names objects outside of itself.
     let mut indexer = git2::Indexer::new(Some(&odb), to, 0o400, true).map_err(odd)?;

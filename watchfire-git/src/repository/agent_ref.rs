@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use watchfire_core::workspace::WorkspaceKey;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::error::{During, broken};
+use crate::error::{During, Said, broken};
 use crate::failpoint::reached;
 use crate::files::{self, absent, unique};
 use crate::names;
@@ -29,7 +29,7 @@ pub(crate) fn tip(project: &Project, repo: &Repository, key: &WorkspaceKey) -> R
     repo.find_commit(id).map(|commit| Some(commit.id())).map_err(|e| {
         broken("the branch of an agent points to a commit that is not there")
             .with("branch", names::branch(key))
-            .with_source(e)
+            .with_source(Said(e))
     })
 }
 
@@ -165,10 +165,8 @@ fn packed(repo: &Repository, key: &WorkspaceKey) -> Result<Option<Oid>> {
     match repo.find_reference(&names::head(&names::branch(key))) {
         Ok(reference) => Ok(reference.target()),
         Err(e) if e.code() == git2::ErrorCode::NotFound => Ok(None),
-        Err(e) => {
-            Err(Error::new(ErrorKind::WorkspaceBroken, "the branch of an agent cannot be read")
-                .with_source(e))
-        }
+        Err(e) => Err(Error::new(ErrorKind::WorkspaceBroken, "the branch of an agent cannot be read")
+            .with_source(Said(e))),
     }
 }
 

@@ -8,7 +8,7 @@ use git2::{Oid, RepositoryOpenFlags};
 use watchfire_core::workspace::{Commit, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::error::{During, broken};
+use crate::error::{During, Said, broken};
 use crate::failpoint::reached;
 use crate::files::{self, FileLock};
 use crate::names;
@@ -57,7 +57,7 @@ impl Project {
                 _ if unsupported => (ErrorKind::NotSupported, unsupported_format(e.message())),
                 _ => (ErrorKind::Io, "opening the repository"),
             };
-            Error::new(kind, message).with_path(&root).with_source(e)
+            Error::new(kind, message).with_path(&root).with_source(Said(e))
         })?;
         if is_partial(&repo)? {
             return Err(Error::new(ErrorKind::NotSupported, PARTIAL).with_path(&root));
@@ -278,6 +278,6 @@ pub(crate) fn oid(commit: &Commit) -> Result<Oid> {
     Oid::from_str(commit.as_str()).map_err(|e| {
         Error::new(ErrorKind::InvalidInput, "no object id, expected 40 hexadecimal digits")
             .with("value", commit.as_str())
-            .with_source(e)
+            .with_source(Said(e))
     })
 }

@@ -14,7 +14,7 @@ use watchfire_client::daemon_proto::{
     StartAgentRequest, SubscribeScreenRequest,
 };
 use watchfire_client::work_proto::EndedChatsRequest;
-use watchfire_client::{ApiError, Daemon, Followed, ProjectLog, environment};
+use watchfire_client::{ApiError, Daemon, Followed, ProjectLog, environment, meta};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::schedule::{Change, ChatPlace, Subject};
 use watchfire_core::terminal::{Modes, Snapshot};
@@ -254,7 +254,7 @@ impl Viewer {
             project_id: self.project.clone(),
             session_id: self.session.clone(),
             format: ScreenFormat::Changes.into(),
-            ..Default::default()
+            meta: Some(meta("cli")),
         };
         let mut screen = match agents.subscribe_screen(request).await {
             Ok(screen) => screen.into_inner(),

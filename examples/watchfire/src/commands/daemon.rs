@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use watchfire_client::daemon_proto::{DaemonStatus, ProjectId};
+use watchfire_client::daemon_proto::{DaemonStatus, ProjectId, RequestMeta, Watcher};
 use watchfire_client::{ApiError, Daemon, DaemonFile};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::{Error, ErrorKind};
@@ -199,8 +199,13 @@ async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
 
 fn tell(context: &Context, status: &DaemonStatus, what: &str) {
     let agents: Vec<_> = status.active_agents.iter().map(super::agent::json).collect();
+    let watcher = |watcher: &Watcher| {
+        let RequestMeta { origin, client_id, version } = watcher.meta.clone().unwrap_or_default();
+        json!({ "origin": origin, "client_id": client_id, "version": version, "project_id": watcher.project_id })
+    };
+    let watchers: Vec<_> = status.watchers.iter().map(watcher).collect();
     let value = json!({
-        "running": true, "host": status.host, "port": status.port, "pid": status.pid,
+        "watchers": watchers, "running": true, "host": status.host, "port": status.port, "pid": status.pid,
         "started_at": status.started_at, "uptime_seconds": status.uptime_seconds,
         "version": status.version, "projects": status.projects, "agents": agents,
     });
@@ -215,6 +220,13 @@ fn tell(context: &Context, status: &DaemonStatus, what: &str) {
         }
         if status.active_agents.is_empty() {
             told.push_str(&out.style.dim("no agents at work\n"));
+        }
+        for Watcher { meta, project_id } in &status.watchers {
+            let RequestMeta { origin, client_id, version } = meta.clone().unwrap_or_default();
+            let who = text::line(&format!("{origin} {client_id} {version}"));
+            let who = if who.is_empty() { "a client".to_owned() } else { who };
+            let what = if project_id.is_empty() { "all projects" } else { project_id };
+            told.push_str(&format!("watched by {who}: {what}\n"));
         }
         told
     });

@@ -104,14 +104,21 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Ok(settings) => (settings, None),
         Err(error) => (Settings::default(), Some(error.report())),
     };
-    let (project, root, files, work) = match context.project().await {
+    let (mut project, mut root) = (None, PathBuf::new());
+    let (mut files, mut work) = (Section::empty("files"), Section::empty("work"));
+    match context.project().await {
         Ok(open) => {
-            let (files, work) = (files::look(&open.root, &open.store).await, work::look(&open).await);
-            (open.project().await.ok(), open.root, files, work)
+            (files, work) = (files::look(&open.root, &open.store).await, work::look(&open).await);
+            match open.project().await {
+                Ok(read) => project = Some(read),
+                Err(error) => files.lines.push(Line::new(State::Bad, "project.yaml", error.report())),
+            }
+            root = open.root;
         }
         // Without a project the report is about the machine alone.
-        Err(_) => (None, PathBuf::new(), Section::empty("files"), Section::empty("work")),
-    };
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => files.lines.push(Line::new(State::Bad, "project.yaml", error.report())),
+    }
     let problems = match &project {
         Some(project) => problems(&settings, &root, project).await,
         // Nothing is asked of the settings where no task can be.

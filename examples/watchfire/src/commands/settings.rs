@@ -2,14 +2,17 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use watchfire_core::model::{KeyFile, Project, ProjectStatus, Settings, unknown_keys};
+use watchfire_core::model::{KEYS, Key, KeyFile, Project, ProjectStatus, Settings, unknown_keys};
+use watchfire_core::schedule::resolve;
 use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
+use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
+use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::task::ask;
-use crate::context::Context;
+use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Result};
-use crate::{terminal, text};
+use crate::{compose, terminal, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -61,16 +64,13 @@ pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
     let place = context.project().await?;
     let now = place.store.project().await?.value;
     let patch = match (&args.key, &args.value) {
-        (Some(key), Some(value)) => with(ProjectPatch::new(), key, value)?,
-        (None, _) if !args.list && !context.out.json && terminal::is_interactive() => questions(&now)?,
-        (key, _) => {
-            return show(
-                context,
-                &json_of(&now)?,
-                key.as_deref(),
-                &OF_PROJECT.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-            );
+        (Some(key), Some(value)) => {
+            let patch = with(ProjectPatch::new(), key, value)?;
+            would_work(context, &place, &patch).await?;
+            patch
         }
+        (None, _) if !args.list && !context.out.json && terminal::is_interactive() => questions(&now)?,
+        (key, _) => return show(context, &json_of(&now)?, KeyFile::Project, key.as_deref()),
     };
     let changes = patch != ProjectPatch::new();
     if changes {
@@ -80,12 +80,35 @@ pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
+/// Refuses what no run could start with.
+async fn would_work(context: &Context, place: &OpenProject, patch: &ProjectPatch) -> Result<()> {
+    let named =
+        |field: &'static str| move |error: Error| error.with("file", "project.yaml").with("field", field);
+    if let Patch::Set(agent) = &patch.default_agent {
+        let settings = context.home().await?.settings().await?;
+        compose::check_agent(agent, &settings).map_err(named("default_agent"))?;
+    }
+    if let Some(sandbox) = &patch.sandbox {
+        compose::sandboxes()?.parse(sandbox).map_err(named("sandbox"))?;
+    }
+    for (field, text) in [("time_limit", &patch.time_limit), ("stall_after", &patch.stall_after)] {
+        if let Patch::Set(text) = text {
+            resolve::duration(text).map_err(named(field))?;
+        }
+    }
+    if let Some(branch) = patch.default_branch.as_deref().filter(|branch| !branch.is_empty()) {
+        let workspace = GitWorkspace::open(&place.root, GitOptions::default())?;
+        workspace.check_target(branch).await.map_err(named("default_branch"))?;
+    }
+    Ok(())
+}
+
 /// Changes or shows the person's own settings.
 async fn global(context: &Context, args: SettingsArgs) -> Result<Exit> {
     let home = context.home().await?;
     let now = home.settings().await?;
     let (Some(key), Some(value)) = (&args.key, args.value) else {
-        return show(context, &json_of(&now)?, args.key.as_deref(), &[]);
+        return show(context, &json_of(&now)?, KeyFile::Settings, args.key.as_deref());
     };
     let changed = placed(&now, key, &value)?;
     let (key, changes) = (key.clone(), changed != now);
@@ -193,10 +216,20 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
             return Err(Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
                 .with("field", key)
                 .with("expected", names.join(", "))
-                .with("hint", "all others are in .watchfire/project.yaml; docs/settings.md lists them"));
+                .with("hint", "all others are in .watchfire/project.yaml; docs/project.md lists them"));
         }
     }
     Ok(patch)
+}
+
+/// Returns the keys of the table that stand for this one, also without a value.
+fn keys(file: KeyFile, path: &str) -> impl Iterator<Item = &'static Key> {
+    let names: Vec<_> = path.split('.').map(str::to_owned).collect();
+    KEYS.iter().filter(move |key| {
+        let parts: Vec<_> = key.path.split('.').collect();
+        let is_same = |(part, name): (&&str, &String)| *part == "*" || part == name;
+        key.file == file && parts.len() == names.len() && parts.iter().zip(&names).all(is_same)
+    })
 }
 
 fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {
@@ -204,17 +237,28 @@ fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {
         .map_err(|e| Error::new(ErrorKind::Internal, "reading settings").with_source(e))
 }
 
-/// Shows one value, or all that are set. With `names`, only those.
-fn show(context: &Context, all: &Value, key: Option<&str>, names: &[&str]) -> Result<Exit> {
+/// Shows one value, or all that are set.
+fn show(context: &Context, all: &Value, file: KeyFile, key: Option<&str>) -> Result<Exit> {
     if let Some(key) = key {
         let value = key.split('.').try_fold(all, |at, name| at.get(name));
+        if value.is_none() && keys(file, key).next().is_none() {
+            // As the value of a file that has it, which finds the key that was probably meant.
+            let record = key.rsplit('.').fold(json!(0), |inner, name| json!({ name: inner }));
+            let unknown = unknown_keys(file, &record).into_iter().next();
+            let why = unknown.map_or_else(|| format!("no key of {file}"), |unknown| unknown.to_string());
+            return Err(Error::new(ErrorKind::InvalidInput, why).with("field", key).into());
+        }
         let shown = shown(value);
         context.out.report(json!({ "key": key, "value": value }), |_| format!("{}\n", text::lines(&shown)));
         return Ok(Exit::Good);
     }
     let mut set = Vec::new();
     flatten("", all, &mut set);
-    set.retain(|(name, _)| names.is_empty() || names.contains(&name.as_str()));
+    if file == KeyFile::Project {
+        // Not what programs keep there, nor the definition, which is long.
+        let is_setting = |name: &str| keys(file, name).any(|key| key.readers != "every program");
+        set.retain(|(name, _)| is_setting(name) && name != "definition");
+    }
     let value: Value = set.iter().map(|(name, value)| (name.clone(), (*value).clone())).collect();
     context.out.report(json!({ "settings": value }), |_| {
         let width = set.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

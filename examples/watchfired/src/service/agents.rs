@@ -269,8 +269,9 @@ impl AgentService for Daemon {
         request: Request<proto::SubscribeAgentIssuesRequest>,
     ) -> Answer<Issues> {
         let follow = async {
-            let project = self.project(&request.get_ref().project_id).await?;
-            super::follow::issues(self, project).await
+            let request = request.into_inner();
+            let project = self.project(&request.project_id).await?;
+            super::follow::issues(self, project, request.meta).await
         };
         answer(follow.await)
     }

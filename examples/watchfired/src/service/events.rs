@@ -20,13 +20,15 @@ type Payload = proto::event::Payload;
 
 impl Daemon {
     /// Follows one project, or with an empty id all, also those that are opened later.
-    pub(super) async fn events(&self, project: &str) -> Result<Events> {
+    pub(super) async fn events(&self, request: proto::SubscribeRequest) -> Result<Events> {
+        let proto::SubscribeRequest { meta, project_id: project } = request;
         if project.is_empty() {
             let daemon = self.clone();
-            return Ok(stream(self, move |send| Box::pin(all(daemon, send))));
+            let watching = self.watchers().add(meta, "");
+            return Ok(stream(self, Some(watching), move |send| Box::pin(all(daemon, send))));
         }
-        let followed = Followed::new(self, self.project(project).await?).await?;
-        Ok(stream(self, move |send| {
+        let followed = Followed::new(self, self.project(&project).await?).await?;
+        Ok(stream(self, Some(self.watchers().add(meta, &project)), move |send| {
             Box::pin(async move {
                 followed.follow(send).await;
                 Ok(())

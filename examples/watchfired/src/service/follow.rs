@@ -18,6 +18,7 @@ use watchfire_term::{diff, wire};
 use super::agents::current;
 use super::status::of;
 use crate::Daemon;
+use crate::watchers::Watching;
 
 /// Pause between two looks for the next agent of a project.
 const NEXT: Duration = Duration::from_millis(100);
@@ -31,14 +32,16 @@ pub(super) type Issues = Out<proto::AgentIssue>;
 type Sender<T> = mpsc::Sender<std::result::Result<T, Status>>;
 
 /// Runs `work` until it ends, its client has gone, or the daemon ends. What waits to be sent is bounded to one item, so that a
-/// slow client gets the newest.
+/// slow client gets the newest. `watching` is dropped then.
 pub(super) fn stream<T: Send + 'static>(
     daemon: &Daemon,
+    watching: Option<Watching>,
     work: impl FnOnce(Sender<T>) -> Pin<Box<dyn Future<Output = Result<()>> + Send>> + Send + 'static,
 ) -> Out<T> {
     let (send, receive) = mpsc::channel(1);
     let daemon = daemon.clone();
     tokio::spawn(async move {
+        let _watching = watching;
         tokio::select! {
             done = work(send.clone()) => {
                 if let Err(error) = done {
@@ -78,7 +81,8 @@ pub(super) fn screens(
     // A name that means nothing is an error of the call.
     current(&project, &request.session_id)?;
     let format = request.format();
-    Ok(stream(daemon, move |send| {
+    let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
+    Ok(stream(daemon, Some(watching), move |send| {
         Box::pin(async move {
             let mut before: Option<Session> = None;
             while let Some(session) = next(&project, &request.session_id, before.as_ref()).await? {
@@ -157,7 +161,8 @@ pub(super) fn raw_output(
     request: proto::SubscribeRawOutputRequest,
 ) -> Result<RawOutput> {
     current(&project, &request.session_id)?;
-    Ok(stream(daemon, move |send| {
+    let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
+    Ok(stream(daemon, Some(watching), move |send| {
         Box::pin(async move {
             let mut before: Option<Session> = None;
             while let Some(session) = next(&project, &request.session_id, before.as_ref()).await? {
@@ -204,10 +209,15 @@ fn chunk(session: &Session, update: ScreenUpdate) -> Option<proto::RawOutputChun
 }
 
 /// Follows the issue of a project: as it is now, and each change.
-pub(super) async fn issues(daemon: &Daemon, project: ProjectHandle) -> Result<Issues> {
+pub(super) async fn issues(
+    daemon: &Daemon,
+    project: ProjectHandle,
+    meta: Option<proto::RequestMeta>,
+) -> Result<Issues> {
     // What keeps the project from being looked at is an error of the call.
     let mut told = of(&project).await?.issue;
-    Ok(stream(daemon, move |send| {
+    let watching = daemon.watchers().add(meta, project.id().as_str());
+    Ok(stream(daemon, Some(watching), move |send| {
         Box::pin(async move {
             let mut now = told.clone();
             loop {

@@ -55,6 +55,7 @@ impl DaemonService for Daemon {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 active_agents: active,
                 projects: u32::try_from(projects.len()).unwrap_or(u32::MAX),
+                watchers: self.watchers().list(),
             })
         };
         answer(asked.await)

@@ -150,6 +150,6 @@ impl ProjectService for Daemon {
     }
 
     async fn subscribe(&self, request: Request<proto::SubscribeRequest>) -> Answer<Events> {
-        answer(self.events(&request.get_ref().project_id).await)
+        answer(self.events(request.into_inner()).await)
     }
 }

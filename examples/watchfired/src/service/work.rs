@@ -49,7 +49,7 @@ impl Daemon {
         let mut first = vec![What::State(state)];
         first.extend(subscription.expired.map(|_| What::Missed(proto::Missed::default())));
         let mut changes = subscription.changes;
-        Ok(stream(self, move |send| {
+        Ok(stream(self, None, move |send| {
             Box::pin(async move {
                 let told = |what| Ok(proto::FollowResponse { what: Some(what) });
                 for what in first {

@@ -4,11 +4,13 @@ use std::path::Path;
 
 use watchfire_core::Error;
 use watchfire_core::model::{Project, Settings};
+use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve;
 use watchfire_core::workspace::Workspace as _;
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::agents;
+use crate::compose;
 
 /// Returns the names of these settings, each with the reason.
 pub(crate) async fn problems(
@@ -24,6 +26,19 @@ pub(crate) async fn problems(
         && let Err(error) = agents::locate(settings, agent.value.as_str())
     {
         found.push(("agent", short(&error)));
+    }
+    // One that is named. What `auto` finds has a section of its own.
+    if let Ok(sandboxes) = compose::sandboxes()
+        && let Ok(choice) = resolve::sandbox(None, project, settings, &sandboxes)
+        && matches!(choice.value, SandboxChoice::Named(_))
+        && let Err(error) = sandboxes.choose(&choice.value)
+    {
+        found.push(("sandbox", short(&error)));
+    }
+    for (name, text) in [("time_limit", &project.time_limit), ("stall_after", &project.stall_after)] {
+        if let Some(Err(error)) = text.as_deref().map(resolve::duration) {
+            found.push((name, short(&error)));
+        }
     }
     if let Ok(workspace) = GitWorkspace::open(root, GitOptions::default())
         && let Err(error) = workspace.check_target(&project.default_branch).await

@@ -83,7 +83,10 @@ pub(crate) async fn run(context: &Context, args: WatchArgs) -> Result<Exit> {
     }
     let response = connect(context).await?.watch(&args.target, asked).await?;
     let raw = response.raw_output.as_ref().filter(|_| args.raw).map(|output| output.text.clone());
-    // What was asked for as it is goes out as it is.
-    context.out.report(watch_json(&response), |_| raw.unwrap_or_else(|| told(&response)));
+    match raw {
+        // What was asked for as it is goes out as it is.
+        Some(raw) if !context.out.json => context.out.raw(&raw),
+        _ => context.out.report(watch_json(&response), |_| told(&response)),
+    }
     Ok(Exit::Good)
 }

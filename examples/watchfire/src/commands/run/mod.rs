@@ -307,7 +307,7 @@ async fn carry_out(context: &Context, wanted: Wanted, word: Option<(TaskNumber, 
     if context.out.json {
         context.out.line(json_summary(&ended).to_string());
     } else {
-        context.out.raw(&text_summary(context.out, &ended));
+        context.out.text(&text_summary(context.out, &ended));
     }
     // An interrupted run may have ended well for all that ran. The code still says that it was interrupted.
     Ok(if interrupts.happened() {
