@@ -140,7 +140,11 @@ fn what_no_task_could_start_with_is_one_error() {
     }
     let file = root.join(".watchfire/project.yaml");
     let good = fs::read_to_string(&file).unwrap();
-    for (line, field) in [("default_branch: nowhere", "default_branch"), ("share: [../up]", "share")] {
+    for (line, field) in [
+        ("default_branch: nowhere", "default_branch"),
+        ("share: [../up]", "share"),
+        ("sandbox_rules: {dney: [secrets]}", "dney"),
+    ] {
         let others = good.lines().filter(|it| !it.starts_with(field)).map(|it| format!("{it}\n"));
         fs::write(&file, others.collect::<String>() + line + "\n").unwrap();
         let said = world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).code(1).stderr;

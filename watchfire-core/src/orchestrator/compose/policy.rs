@@ -84,11 +84,7 @@ pub(crate) struct PolicyParts<'a> {
 impl PolicyParts<'_> {
     /// Composes the policy: the base, then the rules of the mode, the workspace, the session and the backend.
     pub(crate) fn compose(&self) -> Result<SandboxPolicy> {
-        let (settings, project) = (self.settings, &self.project.sandbox_rules);
-        refuse_unknown(KeyFile::Settings, "sandbox", &settings.extra)?;
-        refuse_unknown(KeyFile::Settings, "sandbox.limits", &settings.limits.extra)?;
-        refuse_unknown(KeyFile::Project, "sandbox_rules", &project.extra)?;
-        refuse_unknown(KeyFile::Project, "sandbox_rules.limits", &project.limits.extra)?;
+        check_keys(self.settings, self.project)?;
         let mut inputs = inputs(self.environment, self.watchfire_home, self.project_root, self.settings);
         inputs.project_deny.clone_from(&self.project.sandbox_rules.deny);
         let caches = self.state_dir.join("caches");
@@ -177,6 +173,15 @@ pub(crate) fn open_in_a_chat(root: &Path, project: &Project) -> Vec<String> {
     project.protected.iter().filter(is_open).cloned().collect()
 }
 
+/// Rejects unknown keys of the person's sandbox and the project's.
+fn check_keys(settings: &SandboxSettings, project: &Project) -> Result<()> {
+    let project = &project.sandbox_rules;
+    refuse_unknown(KeyFile::Settings, "sandbox", &settings.extra)?;
+    refuse_unknown(KeyFile::Settings, "sandbox.limits", &settings.limits.extra)?;
+    refuse_unknown(KeyFile::Project, "sandbox_rules", &project.extra)?;
+    refuse_unknown(KeyFile::Project, "sandbox_rules.limits", &project.limits.extra)
+}
+
 /// Rejects unknown keys: a typo such as `dney` would otherwise deny nothing.
 fn refuse_unknown(file: KeyFile, section: &str, extra: &Extra) -> Result<()> {
     let Some(field) = extra.keys().next() else { return Ok(()) };
@@ -219,6 +224,7 @@ pub(crate) fn own_policy(
     project: &Project,
     settings: &Settings,
 ) -> Result<SandboxPolicy> {
+    check_keys(&settings.sandbox, project)?;
     let inner = &shared.inner;
     let mut inputs = inputs(&inner.environment, &inner.home, &shared.root, &settings.sandbox);
     inputs.project_deny.clone_from(&project.sandbox_rules.deny);
