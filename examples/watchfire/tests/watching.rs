@@ -280,7 +280,11 @@ fn a_stream_follows_what_runs_and_goes_on_from_a_cursor() {
 #[test]
 fn an_interrupt_ends_a_stream() {
     let world = World::new();
-    let (root, run) = talking(&world);
+    let root = world.project("shop", "");
+    // Not one that is idle: the run would end once that was asked how its task ended, and its stream with it.
+    world.task(&root, "Works", "hang");
+    let run = world.start(&root, RUN);
+    until("the agent works", || world.run(&root, ["watch", "1", "--json"]).code == Some(0));
     let mut follow = world.start(&root, ["follow", "--json", "--heartbeat", "200ms"]);
     follow.wait_for("heartbeat");
     follow.signal("INT");
@@ -294,7 +298,8 @@ fn an_interrupt_ends_a_stream() {
         let timed = [args, &["--timeout", "300ms", "--json"]].concat();
         assert!(world.run(&root, timed).good().stdout.contains("heartbeat"));
     }
-    quit(&world, &root, run);
+    run.signal("INT");
+    run.end();
     follow.end();
 }
 
