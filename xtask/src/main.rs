@@ -1,4 +1,4 @@
-//! `cargo xtask`: the commands of those who work on Watchfire, each with the time that it takes.
+//! `cargo run -p xtask`: the commands of those who work on Watchfire, each with the time that it takes.
 //!
 //! Nothing is done here that the command printed before it does not do; this only knows the names.
 
@@ -180,7 +180,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let found = args.first().and_then(|name| TASKS.iter().find(|task| task.name == name));
     let Some(task) = found else {
-        println!("cargo xtask COMMAND\n");
+        println!("cargo run -p xtask -- COMMAND\n");
         for Task { name, takes, time, does, .. } in TASKS {
             println!("  {:<20} {time:<18} {does}", format!("{name} {takes}").trim_end());
         }
