@@ -123,6 +123,10 @@ fn attach(args: RoleArgs) -> i32 {
             return std::future::pending().await;
         }
         if text(4).as_deref() == Some("ends") {
+            // Not before its traps are set.
+            while !Path::new(&folder).join("up").exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
             let ending = hosted.process.terminate(DEADLINE);
             assert!(tokio::time::timeout(Duration::from_millis(100), ending).await.is_err());
         }
@@ -304,8 +308,10 @@ async fn ends_alone(mark: Mark) {
 /// not know that it was being ended.
 async fn cut_off(mark: Mark) {
     let folder = tempfile::tempdir().unwrap();
-    let script = "trap 'sleep 1; exit 3' HUP; trap '' TERM; sleep 1000 & wait";
-    Program::special(folder.path(), &mark, script, "ends").kill();
+    let up = folder.path().join("up");
+    let script =
+        format!("trap 'sleep 1; exit 3' HUP; trap '' TERM; touch '{}'; sleep 1000 & wait", up.display());
+    Program::special(folder.path(), &mark, &script, "ends").kill();
     let hosted = adopt(folder.path(), &mark).await;
     assert_eq!(within(hosted.process.wait()).await, Exit::Unknown);
     mark.assert_gone().await;
