@@ -117,7 +117,7 @@ pub(super) fn look(
     let json = lines.iter().map(|line| json!({ "name": line.name, "value": line.text })).collect();
     let mut home_line = Line::new(State::Plain, "home", home.display().to_string());
     if project.is_none() {
-        home_line.more.push("there is no project here: these are the settings for any".to_owned());
+        home_line.more.push("no project is read here: these are the settings for any".to_owned());
     }
     lines.insert(0, home_line);
     Section { heading: "settings", lines, json }
