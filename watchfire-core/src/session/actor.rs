@@ -65,6 +65,8 @@ pub(crate) struct Taken {
     pub(crate) timed_out: bool,
     /// The issue that it waits for.
     pub(crate) issue: Option<Issue>,
+    /// True if it is to go on where its limits are over: the earlier program may have ended before it could say so.
+    pub(crate) goes_on: bool,
 }
 
 /// Parts from which a session is started.
@@ -180,8 +182,9 @@ impl Session {
             ended,
         });
         let session = Self(Arc::clone(&shared));
+        let mut is_over = false;
         if is_taken {
-            shared.recall(taken.issue);
+            is_over = shared.recall(taken.issue) && taken.goes_on;
         } else {
             shared.log.push(Source::Process, Body::Status(Status::Starting));
         }
@@ -194,7 +197,8 @@ impl Session {
                 tokio::spawn(note_typed(typed, prompted));
             }
         }
-        if left.waiting.iter().any(|(_, words)| words == GO_ON) {
+        let is_told = left.waiting.iter().any(|(_, words)| words == GO_ON);
+        if is_told || is_over {
             shared.pass_issues();
         }
         // Before everything that is sent from now on.
@@ -220,6 +224,10 @@ impl Session {
             first,
         );
         let typing = tokio::spawn(typist.run());
+        if is_over && !is_told {
+            let session = session.clone();
+            tokio::spawn(async move { session.go_on().await });
+        }
         // After the typist runs, since the opening lines go through its queue.
         let opening = shared.converse(|dialogue| dialogue.open());
         if !opening.is_empty() {

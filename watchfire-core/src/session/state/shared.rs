@@ -320,12 +320,18 @@ impl Shared {
         }
     }
 
-    /// Takes in what earlier programs knew: the issue that the journal has, and what is in the log.
-    pub(in crate::session) fn recall(&self, issue: Option<Issue>) {
+    /// Takes in what earlier programs knew: the issue that the journal has, and what is in the log. Returns true if the agent
+    /// was not asked to go on after issues that are over by now, all of them.
+    pub(in crate::session) fn recall(&self, issue: Option<Issue>) -> bool {
         let mut standing = self.standing();
         standing.set_worked();
         issue.into_iter().for_each(|issue| standing.add_known(issue, false));
         let before = self.log.before();
+        let now = self.clock.now().unix_millis();
+        let left: Vec<_> =
+            before.issues.iter().filter(|(issue, passed)| issue.kind.is_blocking() && !passed).collect();
+        let is_over = |issue: &Issue| issue.reset_at.as_ref().is_some_and(|at| at.unix_millis() <= now);
+        let are_over = !left.is_empty() && left.iter().all(|(issue, _)| is_over(issue));
         for (issue, is_passed) in before.issues {
             standing.add_known(issue, is_passed);
         }
@@ -334,6 +340,7 @@ impl Shared {
         let status = standing.status();
         self.activity.send_modify(|activity| (activity.status, activity.turns) = (status, u64::from(ended)));
         self.show_issues(&standing);
+        are_over
     }
 
     fn show_issues(&self, standing: &Standing) {

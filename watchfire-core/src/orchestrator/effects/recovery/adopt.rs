@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::{PromptDelivery, SessionContext, Source};
 use crate::endpoint::{self, Spool, SpoolLimits};
-use crate::model::{Question, SessionId, Timestamp};
+use crate::model::{OnLimit, Question, SessionId, Timestamp};
 use crate::observe::Body;
 use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, agent_settings, notes};
 use crate::orchestrator::effects::attempts::{Assembly, Purse, Started, stall_after, watch_signals};
@@ -83,6 +83,9 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         LifeState::Limited { issue, .. } => Some(issue.clone()),
         _ => None,
     };
+    // With `ask` and `stop`, nobody knows whether its person has been asked.
+    let goes_on =
+        life.state == LifeState::Running && shared.limits(&project, &settings).on_limit == OnLimit::Wait;
     let info = SessionInfo {
         id: session.id.clone(),
         alias: session.alias.clone(),
@@ -120,7 +123,7 @@ async fn adopt(shared: Arc<ProjectShared>, life: Life) -> Result<Option<Started>
         // A text that was changed since to none that counts must not end the session.
         stall_after: stall_after(&project).unwrap_or(STALL_AFTER),
         mailbox,
-        taken: Some(Taken { answered, answers: given, timed_out, issue }),
+        taken: Some(Taken { answered, answers: given, timed_out, issue, goes_on }),
         fence: shared.fence(life.id),
     }
     .start(shared);

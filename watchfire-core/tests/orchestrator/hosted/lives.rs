@@ -1,24 +1,24 @@
 //! Agents that outlive their orchestrator.
 
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use futures_core::Stream as _;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 use watchfire_core::inquiry::{AnswerStatus, InquiryState};
-use watchfire_core::model::{TaskNumber, TaskStatus};
+use watchfire_core::model::TaskStatus;
 use watchfire_core::observe::{
     Body, Cursor, DeliveryState, FollowItem, FollowOptions, Include, Target, WatchRequest,
 };
 use watchfire_core::orchestrator::Followed;
 use watchfire_core::process::Liveness;
-use watchfire_core::schedule::{Ending, Life, LifeState, ResumeTarget};
+use watchfire_core::schedule::{Ending, Life, LifeState};
 
-use super::support::{DONE, World, appears, child, gone, within};
-use super::trial;
+use super::killable::{Killable, life, once, script, starts};
+use crate::support::{DONE, World, appears, child, gone, within};
+use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -36,11 +36,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("an_answer_outlives_a_kill", answered),
         trial("an_answer_that_was_not_typed_is_typed", typed_again),
         trial("a_text_in_line_outlives_its_program", in_line),
-        trial("what_makes_an_agent_go_on_outlives_its_program", told_to_go_on),
-        trial("a_limit_that_is_passed_is_so_for_the_next_program", goes_on_with_its_limit_on_the_screen),
-        trial("a_limit_that_only_a_hook_told_is_known_to_the_next_program", limited_by_a_hook),
-        trial("a_turn_that_only_a_hook_ended_is_over_for_the_next_program", idle_by_a_hook),
-        trial("a_limit_that_ends_while_no_program_runs_is_over_for_the_next_one", limited_until_nobody_runs),
         trial("a_call_outlives_a_kill", called),
         trial("a_time_limit_goes_on_alone", limited_alone),
         trial("a_chat_goes_on_after_a_kill", chat),
@@ -51,106 +46,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// An orchestrator in a process of its own, which a test can kill.
-struct Killable {
-    child: Child,
-    temp: tempfile::TempDir,
-}
-
-impl Killable {
-    /// Starts one over a project with this task, and returns once the task's agent has made the file `up`, and the journal
-    /// says so: before that, a start cannot take it over.
-    async fn working(script: &str) -> (Self, TaskNumber) {
-        Self::working_with("", script).await
-    }
-
-    /// The same, with lines of `project.yaml`.
-    async fn working_with(settings: &str, script: &str) -> (Self, TaskNumber) {
-        let world = World::new().await;
-        world.configure(settings);
-        let task = world.task("t", script).await;
-        let World { temp, orchestrator, project, .. } = world;
-        orchestrator.shutdown().await;
-        drop((project, orchestrator));
-        std::fs::write(temp.path().join("hosted"), "").unwrap();
-        let killable = Self::start(temp);
-        killable.works().await;
-        (killable, task)
-    }
-
-    /// Waits until the agent works and the journal says so.
-    async fn works(&self) {
-        appears(&self.at("up")).await;
-        within(async {
-            while !is_said(&self.at("home/state"), b"\"running\"") {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        })
-        .await;
-    }
-
-    fn start(temp: tempfile::TempDir) -> Self {
-        let child = child("test-orchestrate").arg(temp.path()).stdout(Stdio::null()).spawn().unwrap();
-        Self { child, temp }
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.temp.path().join(name)
-    }
-
-    fn kill(mut self) -> tempfile::TempDir {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.temp
-    }
-}
-
-/// Returns true if a file in the folder, or below, has these bytes.
-fn is_said(folder: &Path, bytes: &[u8]) -> bool {
-    std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| match entry.path() {
-        path if path.is_dir() => is_said(&path, bytes),
-        path => std::fs::read(path).is_ok_and(|text| text.windows(bytes.len()).any(|part| part == bytes)),
-    })
-}
-
-/// The one life that has not ended.
-async fn life(world: &World) -> Life {
-    let lives = world.project.subscribe(None).await.unwrap().snapshot.lives;
-    lives.into_iter().next().expect("a life")
-}
-
-/// The same, once its state is this.
-async fn once(world: &World, wanted: impl Fn(&LifeState) -> bool) -> Life {
-    within(async {
-        loop {
-            let life = life(world).await;
-            if wanted(&life.state) {
-                return life;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await
-}
-
 async fn asking(world: &World) -> Life {
     once(world, |state| matches!(state, LifeState::Asking { .. })).await
 }
 
 async fn running(world: &World) -> Life {
     once(world, |state| *state == LifeState::Running).await
-}
-
-/// Words of a script that go to the folder of the world, where the test finds its files.
-fn script(body: &str) -> String {
-    format!(
-        "cd ../../../..; echo $$ > pid.tmp; mv pid.tmp pid; echo x >> starts; touch up; \
-         until_there() {{ until [ -e \"$1\" ]; do sleep 0.01; done; }}; {body}"
-    )
-}
-
-fn starts(temp: &Path) -> usize {
-    std::fs::read_to_string(temp.join("starts")).unwrap().lines().count()
 }
 
 fn agent(temp: &Path) -> i32 {
@@ -539,100 +440,6 @@ async fn in_line() {
     assert_eq!(starts(world.temp.path()), 1);
 }
 
-/// Leaves an agent that is asked to go on after a limit. Its box is not there before the file `go` is, and until then its screen
-/// shows the limit.
-async fn left_to_go_on() -> (tempfile::TempDir, TaskNumber) {
-    let hear = "stty -echoctl; printf 'box>\\nlimited'; until_there go; printf '\\nbox> '; read -r line; \
-                echo \"$line\" > typed; printf 'box> '";
-    let (killable, task) = Killable::working(&script(&format!("{hear}; {DONE}; sleep 1000"))).await;
-    let world = World::in_folder(killable.kill()).await;
-    let limited = once(&world, |state| matches!(state, LifeState::Limited { .. })).await;
-    let session = world.session().await;
-    let from = session.log().latest();
-    within(world.project.resume(ResumeTarget::Life(limited.id))).await.unwrap();
-    let queued = WatchRequest::default().with_until("delivery:pending").with_since(from);
-    within(session.log().watch(&queued)).await.unwrap();
-    let World { temp, orchestrator, project, .. } = world;
-    within(orchestrator.detach()).await;
-    drop((session, orchestrator, project));
-    (temp, task)
-}
-
-async fn told_to_go_on() {
-    let (temp, task) = left_to_go_on().await;
-    std::fs::write(temp.path().join("go"), "").unwrap();
-    let mut world = World::in_folder(temp).await;
-    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
-    assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "Go on.\n");
-}
-
-/// Tells it by a hook, makes the file `told` once the program has taken that, and is done when a line was typed.
-fn told_by_hook(what: &str) -> String {
-    script(&format!("{}touch told; read -r line; {DONE}; sleep 1000", super::told::hook(1, what)))
-}
-
-async fn limited_by_a_hook() {
-    let (killable, task) = Killable::working(&told_by_hook("limited")).await;
-    appears(&killable.at("told")).await;
-    let mut world = World::in_folder(killable.kill()).await;
-    let session = world.session().await;
-    within(session.blocks().wait_for(|blocks| !blocks.issues.is_empty())).await.unwrap();
-    let limited = once(&world, |state| matches!(state, LifeState::Limited { .. })).await;
-    within(world.project.resume(ResumeTarget::Life(limited.id))).await.unwrap();
-    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
-    assert_eq!(starts(world.temp.path()), 1);
-}
-
-async fn limited_until_nobody_runs() {
-    let limit = "stty -echo; echo used up until $(date -u -d '+2 seconds' +%Y-%m-%dT%H:%M:%SZ)";
-    let body = format!("{limit}; read -r line; echo \"$line\" > typed; {DONE}; sleep 1000");
-    let (killable, task) = Killable::working_with("on_limit: wait\n", &script(&body)).await;
-    within(async {
-        while !is_said(&killable.at("home/state"), b"\"limited\"") {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await;
-    let temp = killable.kill();
-    // The time of the limit passes.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    let mut world = World::in_folder(temp).await;
-    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
-    assert_eq!(std::fs::read_to_string(world.temp.path().join("typed")).unwrap(), "Go on.\n");
-    assert_eq!(starts(world.temp.path()), 1);
-}
-
-/// It is asked how its task ended.
-async fn idle_by_a_hook() {
-    let (killable, task) = Killable::working(&told_by_hook("idle")).await;
-    appears(&killable.at("told")).await;
-    let mut world = World::in_folder(killable.kill()).await;
-    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
-    assert_eq!(starts(world.temp.path()), 1);
-}
-
-/// The next program reads the limit again, which does not count any more.
-async fn goes_on_with_its_limit_on_the_screen() {
-    let (temp, task) = left_to_go_on().await;
-    let mut world = World::in_folder(temp).await;
-    let session = world.session().await;
-    let mut follow = session.log().follow(FollowOptions::default()).unwrap();
-    within(async {
-        while let Some(item) = poll_fn(|context| Pin::new(&mut follow).poll_next(context)).await {
-            let FollowItem::Record(record) = item else { continue };
-            if !record.replayed && matches!(record.body, Body::Issue(_)) {
-                return;
-            }
-        }
-        panic!("the session has ended");
-    })
-    .await;
-    assert_eq!(session.blocks().borrow().issues, []);
-    assert_eq!(self::life(&world).await.state, LifeState::Running);
-    std::fs::write(world.temp.path().join("go"), "").unwrap();
-    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
-}
-
 async fn answered() {
     let body = asks()
         .replace("; sed -i", "; touch \"$OUT.here\"; until [ -e \"$OUT.go\" ]; do sleep 0.01; done; sed -i");
@@ -712,9 +519,9 @@ fn chatting(args: watchfire_core::process::helper::RoleArgs) -> i32 {
     let temp = PathBuf::from(&args.args()[0]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let root = super::support::make_project(&temp).await;
-        let fake = super::support::fake(&temp);
-        let orchestrator = super::support::orchestrator(&temp, &fake).await.unwrap();
+        let root = crate::support::make_project(&temp).await;
+        let fake = crate::support::fake(&temp);
+        let orchestrator = crate::support::orchestrator(&temp, &fake).await.unwrap();
         let project = orchestrator.open(root).await.unwrap();
         let session = project.chat(watchfire_core::orchestrator::ChatRequest::new()).await.unwrap();
         session.send("hello").await.unwrap();
