@@ -12,6 +12,7 @@ use super::state::ended::{Cause, Ended};
 use super::state::input::{Input, Receipt, Text, Typed};
 use super::state::mailbox::Letter;
 use super::state::notes::note_typed;
+use super::state::questions::Place;
 use super::state::{SessionInfo, Shared};
 use super::{Blocks, Exit};
 use crate::backend::{Delivery, Source, Status, Usage};
@@ -375,32 +376,47 @@ impl Session {
             let (text, written) = Text::new(typed);
             // An agent that has ended by now has its answer in the inbox.
             let _ = shared.inputs.send(Input::Text(text)).await;
-            self.note_given(question, written);
+            if let Some(asked) = open.iter().find(|asked| asked.id == question) {
+                self.note_given(asked, written);
+            }
         }
         Ok(())
     }
 
-    /// Answers a question that the person was shown. A session that was just taken over may not have read it again.
+    /// Answers a question that the person was shown. The agent gets the answer also if it has withdrawn the question meanwhile:
+    /// it counts as answered, and is not shown again.
     pub(crate) async fn answer_to(&self, question: &Question, text: &str) -> Result<()> {
-        let is_new = self.0.is_taken && self.0.questions().ask(question.clone(), false);
-        self.answer_with(&question.id, text, is_new.then_some(question)).await
+        let place = self.0.questions().place(question);
+        match place {
+            Place::Known => self.answer_with(&question.id, text, None).await,
+            Place::Unknown => {
+                self.0.questions().ask(question.clone(), false);
+                self.answer_with(&question.id, text, Some(question)).await
+            }
+            // Not into the inbox, where it would be taken for the answer to the other one.
+            Place::Taken => {
+                self.0.questions().add_answered(question.clone(), text);
+                self.give(question, text).await;
+                Ok(())
+            }
+        }
     }
 
     /// Notes that an answer was typed, once it was: a program that takes the session over types the others.
-    fn note_given(&self, question: &str, written: oneshot::Receiver<Result<Typed>>) {
+    fn note_given(&self, question: &Question, written: oneshot::Receiver<Result<Typed>>) {
         if let Some(notes) = &self.0.notes {
             tokio::spawn(note_typed(written, notes.given(question)));
         }
     }
 
-    /// Types an answer that an earlier program left in the inbox only.
+    /// Types an answer with its question.
     pub(crate) async fn give(&self, question: &Question, text: &str) {
         if !self.0.can_type {
             return;
         }
         let (text, written) = Text::new(format!("{}\n\n{text}", question.question));
         let _ = self.0.inputs.send(Input::Text(text)).await;
-        self.note_given(&question.id, written);
+        self.note_given(question, written);
     }
 
     /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program.

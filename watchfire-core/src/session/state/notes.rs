@@ -8,6 +8,7 @@ use super::input::Typed;
 use crate::Result;
 use crate::endpoint::Answer;
 use crate::files::{make_private, replace};
+use crate::model::Question;
 
 /// Files about a session, out of its agent's reach.
 #[derive(Clone, Debug)]
@@ -18,14 +19,15 @@ pub(crate) struct Notes {
     pub(crate) deadline: PathBuf,
     /// Made before the agent is asked how its task ended.
     pub(crate) nudged: PathBuf,
-    /// Folder with an empty file for each answer that was typed, named as the answer in the inbox.
+    /// Folder with an empty file for each answer that was typed.
     pub(crate) given: PathBuf,
 }
 
 impl Notes {
-    /// Returns the note that the answer to a question was typed.
-    pub(crate) fn given(&self, question: &str) -> PathBuf {
-        self.given.join(Answer::new(question, "").file_name())
+    /// Returns the note that the answer to a question was typed. An agent may use an id again for another question.
+    pub(crate) fn given(&self, question: &Question) -> PathBuf {
+        let text = crc32fast::hash(question.question.as_bytes());
+        self.given.join(format!("{}.{text:08x}", Answer::new(&question.id, "").file_name()))
     }
 }
 

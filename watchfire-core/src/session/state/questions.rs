@@ -8,6 +8,17 @@ const KEPT: usize = 64;
 /// Upper bound for a question, in characters. The rest is cut off.
 const LONGEST: usize = 16 * 1024;
 
+/// Place of a question that a person has answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::session) enum Place {
+    /// The agent asks it, or did.
+    Known,
+    /// It was withdrawn meanwhile, or this program has not read it yet.
+    Unknown,
+    /// The same, and the agent asks another question by its id now.
+    Taken,
+}
+
 /// All questions that an agent asked in one session. Pure.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Questions(Vec<Asked>);
@@ -67,6 +78,22 @@ impl Questions {
         let before = self.0.len();
         self.0.retain(|asked| asked.question.id != id || asked.answer.is_some());
         self.0.len() < before
+    }
+
+    pub(in crate::session) fn place(&self, question: &Question) -> Place {
+        let question = shortened(question.clone());
+        let is_other = |asked: &Asked| asked.question.id == question.id && asked.answer.is_none();
+        match () {
+            () if self.0.iter().any(|asked| asked.question == question) => Place::Known,
+            () if self.0.iter().any(is_other) => Place::Taken,
+            () => Place::Unknown,
+        }
+    }
+
+    /// Adds a question that is answered.
+    pub(in crate::session) fn add_answered(&mut self, question: Question, text: &str) {
+        // At the end: an open question with its id is found first.
+        self.0.extend(Self::answered([(question, text.to_owned())]).0);
     }
 
     /// Marks a question as answered and returns true if it was open. The first answer wins; repeating it changes
@@ -147,6 +174,21 @@ mod tests {
         assert!(rounds.into_iter().all(|asked| !questions.ask(asked, false)));
         assert!(questions.open().is_empty());
         assert!(questions.ask(Question::new("1", "c?"), false));
+    }
+
+    #[test]
+    fn an_answer_to_a_withdrawn_question_answers_no_other() {
+        let mut questions = Questions::default();
+        let [first, second] =
+            ["Which port?", "Which port for tests?"].map(|text| Question::new("port", text));
+        assert_eq!(questions.place(&first), Place::Unknown);
+        questions.ask(second.clone(), true);
+        assert_eq!([&first, &second].map(|asked| questions.place(asked)), [Place::Taken, Place::Known]);
+        questions.add_answered(first.clone(), "80");
+        assert_eq!(questions.open(), [second]);
+        assert!(!questions.ask(first, true), "it has its answer");
+        assert!(questions.answer("port", "81").unwrap());
+        assert!(questions.open().is_empty());
     }
 
     #[test]

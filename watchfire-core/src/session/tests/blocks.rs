@@ -118,8 +118,24 @@ async fn a_session_that_was_taken_over_is_answered_before_it_has_read_its_questi
     assert_eq!(Answer::read(&stage.path("inbox"), "port").unwrap(), Some(Answer::new("port", "8080")));
     ask(&stage, &[("port", "Which port?"), ("host", "Which host?")]);
     asked(&stage, &["host"]).await;
-    // One that began here knows what it was asked.
-    let refused =
-        within(started().await.session.answer_to(&Question::new("port", "Which port?"), "8080")).await;
-    assert_eq!(refused.unwrap_err().code(), "not_found");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_that_is_withdrawn_in_that_moment_reaches_the_agent() {
+    let stage = started().await;
+    let [first, second] = ["Which port?", "Which port for tests?"].map(|text| Question::new("port", text));
+    within(stage.session.answer_to(&first, "8080")).await.unwrap();
+    let answer = || Answer::read(&stage.path("inbox"), "port").unwrap();
+    assert_eq!(answer(), Some(Answer::new("port", "8080")));
+    ask(&stage, &[("port", "Which port?"), ("host", "Which host?")]);
+    asked(&stage, &["host"]).await;
+    // By its id another one is asked, which that answer does not answer.
+    ask(&stage, &[("port", &second.question)]);
+    asked(&stage, &["host", "port"]).await;
+    let third = Question::new("port", "Which port in production?");
+    within(stage.session.answer_to(&third, "443")).await.unwrap();
+    assert_eq!(answer(), Some(Answer::new("port", "8080")));
+    asked(&stage, &["host", "port"]).await;
+    within(stage.session.answer_to(&second, "8081")).await.unwrap();
+    assert_eq!(answer(), Some(Answer::new("port", "8081")));
 }

@@ -206,33 +206,35 @@ async fn answers(
     directory: &SessionDirectory,
     life: &Life,
     session: &SessionId,
-) -> Result<(Vec<(Question, String)>, Vec<Answer>)> {
+) -> Result<(Vec<(Question, String)>, Vec<(Question, String)>)> {
     let own = life.answers.iter().filter(|answer| answer.session.as_ref() == Some(session)).cloned();
-    let (own, files): (Vec<Answer>, _) = (own.collect(), directory.files());
+    let asked = |answer: Answer| (Question::new(answer.id, answer.question), answer.text);
+    let (own, files): (Vec<_>, _) = (own.map(asked).collect(), directory.files());
     let notes = notes(directory);
     blocking("looking at an agent's answers", move || {
-        let spool = Spool::open(&files, SpoolLimits::default())?;
-        let mut missed = Vec::new();
-        for answer in &own {
-            let letter = endpoint::Answer::new(&answer.id, &answer.text);
-            let name = letter.file_name();
-            if !files.join("inbox").join(&name).exists() {
-                spool.put(&name, letter.to_json().to_string().as_bytes())?;
-            }
-            if !notes.given(&answer.id).exists() {
-                missed.push(answer.clone());
+        let (spool, inbox) = (Spool::open(&files, SpoolLimits::default())?, files.join("inbox"));
+        for (at, (question, text)) in own.iter().enumerate() {
+            let letter = endpoint::Answer::new(&question.id, text);
+            // An agent may use an id again: the last answer counts.
+            let is_last = !own.iter().skip(at + 1).any(|(later, _)| later.id == question.id);
+            // What the agent has put there instead is replaced.
+            let is_there =
+                || endpoint::Answer::read(&inbox, &question.id).ok().flatten() == Some(letter.clone());
+            if is_last && !is_there() {
+                spool.put(&letter.file_name(), letter.to_json().to_string().as_bytes())?;
             }
         }
-        let asked = |answer: Answer| (Question::new(answer.id, answer.question), answer.text);
-        Ok((own.into_iter().map(asked).collect(), missed))
+        let is_missed = |(question, _): &&(Question, String)| !notes.given(question).exists();
+        let missed = own.iter().filter(is_missed).cloned().collect();
+        Ok((own, missed))
     })
     .await
 }
 
 /// Types the answers that did not reach the agent.
-async fn give(session: Session, answers: Vec<Answer>) {
-    for answer in answers {
-        session.give(&Question::new(answer.id, answer.question), &answer.text).await;
+async fn give(session: Session, answers: Vec<(Question, String)>) {
+    for (question, text) in answers {
+        session.give(&question, &text).await;
     }
 }
 
