@@ -11,6 +11,7 @@ use watchfire_core::backend::{
     Capabilities, Delivery, Fact, InputBox, Launch, LocatedProgram, Message, Observation, ProgramSearch,
     PromptDelivery, Readiness, SessionContext, Transcript, Transport,
 };
+use watchfire_core::model::AgentSettings;
 use watchfire_core::terminal::Snapshot;
 
 use crate::common::{credentials, json, locate, prompt, session_id, settings};
@@ -242,6 +243,8 @@ pub(crate) fn install_hint<A: Agent>() -> String {
 }
 
 pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<LocatedProgram> {
+    // A wrong choice is an error of the whole run, and not of each of its tasks.
+    reach::<A>(&search.settings)?;
     let Table { name, program, places, tested, .. } = A::TABLE;
     let adapter = A::ACP.and_then(|acp| acp.adapter).filter(|_| settings::asks_for_acp(&search.settings));
     match adapter {
@@ -254,9 +257,14 @@ pub(crate) fn locate<A: Agent>(search: &ProgramSearch) -> Result<LocatedProgram>
     }
 }
 
+/// Returns the transport that the settings ask for.
+fn reach<A: Agent>(settings: &AgentSettings) -> Result<Reach> {
+    settings::reach(settings, A::TABLE.name, A::TABLE.can.transports, A::ACP.is_some())
+}
+
 pub(crate) fn prepare<A: Agent>(context: &SessionContext) -> Result<Launch> {
-    let Table { secrets, passed, quiet, flags, login, can, .. } = A::TABLE;
-    let reach = settings::reach(context, can.transports, A::ACP.is_some())?;
+    let Table { secrets, passed, quiet, flags, login, .. } = A::TABLE;
+    let reach = reach::<A>(&context.settings)?;
     let stream = reach == Reach::Stream;
     let mut launch = settings::apply(Launch::new(&context.program), context);
     launch = settings::pass_secrets(launch, context, secrets);

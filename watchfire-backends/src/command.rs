@@ -207,7 +207,7 @@ impl Backend for Command {
 
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
         if self.acp() {
-            settings::acp_is_built_in(context)?;
+            settings::acp_is_built_in(context.backend.as_str())?;
         }
         let mut launch = settings::apply(Launch::new(&context.program), context);
         launch = locate::grants(context).into_iter().fold(launch, Launch::with_grant);

@@ -10,11 +10,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error: its kind, a message, named facts and the error that caused it.
 ///
 /// The message is a lowercase fragment that fits after "failed to …:" or "error:". Programs match on the stable string
-/// of [`Error::code`]; messages are for people and may change.
-#[derive(Debug)]
+/// of [`Error::code`]; messages are for people and may change. `Debug` is the [report](Self::report) and the code: what a
+/// `main` that returns it prints.
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     message: Cow<'static, str>,
@@ -243,6 +242,12 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}]", self.report(), self.code())
+    }
+}
+
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
@@ -269,6 +274,7 @@ mod tests {
         assert_eq!(error.code(), "not_found");
         assert_eq!(error.to_string(), "reading the task file (path: /a b, line: 3)");
         assert_eq!(error.report(), "reading the task file (path: /a b, line: 3): entity not found");
+        assert_eq!(format!("{error:?}"), format!("{} [not_found]", error.report()));
         assert_eq!(error.detail("line"), Some("3"));
     }
 }

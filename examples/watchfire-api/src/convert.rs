@@ -13,6 +13,7 @@ use watchfire_core::session::Session;
 use crate::proto;
 
 pub(crate) fn session(known: &Candidate, running: Option<&Session>) -> proto::Session {
+    let (usage, cost_micros) = running.map(Session::spent).unzip();
     proto::Session {
         id: known.session.to_string(),
         alias: known.alias.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -28,6 +29,13 @@ pub(crate) fn session(known: &Candidate, running: Option<&Session>) -> proto::Se
         doing: running.map(Session::doing).unwrap_or_default(),
         runtime_state: running.map_or("target_off", |session| session.runtime_state().as_str()).to_owned(),
         phase: word_of(known.phase),
+        usage: usage.map(|usage| proto::Usage {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            cache_read_tokens: usage.cache_read_tokens,
+            cache_write_tokens: usage.cache_write_tokens,
+        }),
+        cost_micros: cost_micros.flatten(),
     }
 }
 
@@ -57,6 +65,11 @@ pub fn session_json(session: &proto::Session) -> Value {
         "task": (session.task_number > 0).then_some(session.task_number), "labels": session.labels,
         "backend": session.backend, "started_at": session.started_at, "running": session.running,
         "status": session.status, "doing": session.doing, "runtime_state": session.runtime_state,
+        "usage": session.usage.map(|usage| json!({
+            "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens,
+        })),
+        "cost_micros": session.cost_micros,
     })
 }
 

@@ -8,6 +8,7 @@
 pub mod agents;
 mod alerts;
 mod api;
+pub mod ascii;
 pub mod diff;
 pub mod encode;
 pub mod forms;

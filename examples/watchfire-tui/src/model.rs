@@ -334,6 +334,8 @@ pub struct Model {
     pub dark: bool,
     /// The colours that the terminal has.
     pub depth: Depth,
+    /// The terminal shows ASCII alone.
+    pub ascii: bool,
     /// The person's own keys.
     pub keymap: Keymap,
     /// The session whose terminal is asked for. Empty for the newest.

@@ -47,6 +47,8 @@ pub struct Options {
     pub chat: bool,
     /// The colours that the terminal has.
     pub depth: Depth,
+    /// The terminal shows ASCII alone.
+    pub ascii: bool,
     /// The terminal has a dark background. `None`: it is asked.
     pub dark: Option<bool>,
     /// Ring a bell, and let the terminal show a notification, when work needs the person.
@@ -66,6 +68,7 @@ impl Options {
             connect,
             chat: false,
             depth: Depth::default(),
+            ascii: false,
             dark: None,
             bell: true,
             remote: false,
@@ -106,7 +109,8 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
     let mut model = Model::new(crossterm::terminal::size()?);
     // Before anything else reads the terminal: an answer that comes to somebody else is a key.
     let asked = Asked::terminal(options.dark);
-    (model.depth, model.dark, model.keymap) = (options.depth, asked.dark, options.keymap.clone());
+    (model.depth, model.ascii) = (options.depth, options.ascii);
+    (model.dark, model.keymap) = (asked.dark, options.keymap.clone());
     let mut screen = Screen::take(asked.spells)?;
     let mut events = EventStream::new();
     let alive = Arc::new(());
@@ -196,6 +200,7 @@ pub async fn run(options: Options) -> std::io::Result<Ended> {
                     followed = Following::begin(project, &options.connect, Chats { first: false, ..chats });
                     model = Model {
                         depth: model.depth,
+                        ascii: model.ascii,
                         dark: model.dark,
                         keymap: model.keymap,
                         follows: model.follows,

@@ -146,6 +146,20 @@ fn without_colours_nothing_has_one() {
     assert!(drawn(&model).content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
 }
 
+#[test]
+fn a_terminal_of_ascii_alone_gets_nothing_else() {
+    let mut model = working(80, 24);
+    show_diff(&mut model);
+    let shown =
+        |model: &Model| drawn(model).content.iter().map(|cell| cell.symbol().to_owned()).collect::<Vec<_>>();
+    let all = shown(&model);
+    model.ascii = true;
+    let plain = shown(&model);
+    assert!(!all.concat().is_ascii() && plain.concat().is_ascii(), "{}", plain.concat());
+    // What was ASCII is where it was.
+    assert!(all.iter().zip(&plain).all(|(all, plain)| !all.is_ascii() || all == plain));
+}
+
 /// Brings a model into a state.
 type Prepare = Box<dyn Fn(&mut Model)>;
 

@@ -98,7 +98,7 @@ impl Failure {
             if is_terminal {
                 text = crate::fit::fitted(&text, usize::from(crate::terminal::size().cols()));
             }
-            crate::ascii::shown(&text).into_owned()
+            watchfire_tui::ascii::shown(&text).into_owned()
         };
         // If stderr cannot be written, there is no place left to report that.
         let _ = std::io::stderr().write_all(text.as_bytes());

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod ascii;
 mod commands;
 mod complete;
 mod compose;

@@ -5,10 +5,11 @@ use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use watchfire_tui::ascii;
 
 use crate::fit::fitted;
 use crate::style::Style;
-use crate::{ascii, terminal};
+use crate::terminal;
 
 /// The reason for which something could not be printed.
 static FAILED: OnceLock<String> = OnceLock::new();

@@ -116,6 +116,8 @@ fn doctor_fails_where_no_task_could_run() {
     fails("max_parallel: 0", "one at a time");
     fails("max_parallel: many", "✗ project.yaml");
     fails("time_limit: forever", "✗ time_limit");
+    fails("verify: ['no-such-program --all']", "not installed: no-such-program");
+    fails("setup: ['no-such-program']", "✗ setup");
     // Only where the machine itself is sound.
     assert_eq!(world.run(&root, ["doctor"]).code, Some(if good { 0 } else { 3 }));
 }

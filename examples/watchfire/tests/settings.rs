@@ -143,3 +143,30 @@ fn the_definition_is_printed_replaced_and_edited() {
     let (_, code) = OnTerminal::start(&world, &root, &["def"], &[("EDITOR", "false")]).end();
     assert_eq!((code, printed().as_str()), (Some(1), "# Market\n"));
 }
+
+#[test]
+fn what_no_task_could_run_with_is_one_error_before_anything_is_claimed() {
+    let world = World::new();
+    let root = world.project("project", "default_agent: scripted");
+    for title in ["one", "two"] {
+        world.run(&root, ["task", "add", "--title", title, "--prompt", "done", "--ready"]).good();
+    }
+    let project = root.join(".watchfire/project.yaml");
+    let plain = fs::read_to_string(&project).unwrap();
+    let settings = world.home.join(".watchfire/settings.yaml");
+    let own = fs::read_to_string(&settings).unwrap_or_default();
+    for (project_line, own_lines, code, part) in [
+        ("verify: ['no-such-program --all']", "", "program_missing", "no-such-program"),
+        ("setup: ['no-such-program']", "", "program_missing", "setup"),
+        ("", "agents: {scripted: {transport: pigeon}}\n", "invalid_input", "agents.scripted.transport"),
+    ] {
+        fs::write(&project, format!("{plain}{project_line}\n")).unwrap();
+        fs::write(&settings, format!("{own}{own_lines}")).unwrap();
+        let error = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).code(1).json_error();
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(world.run(&root, ["logs", "--json"]).good().json()["logs"].as_array().unwrap().is_empty());
+    }
+    let states = world.states(&root);
+    assert!(states.iter().all(|(_, state)| state == "ready"), "{states:?}");
+}

@@ -65,7 +65,7 @@ const ACP: &str = "acp";
 ///
 /// # Errors
 /// `invalid_input` for a transport that the agent does not have; `not_supported` for one that is not built in.
-pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Result<Reach> {
+pub(crate) fn reach(settings: &AgentSettings, agent: &str, has: Transports, acp: bool) -> Result<Reach> {
     let (usual, expected) = match (has, acp) {
         (Transports::Both, true) => (Reach::Terminal, "pty, stream or acp"),
         (Transports::Both, false) => (Reach::Terminal, "pty or stream"),
@@ -74,15 +74,15 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
         (Transports::Stream, true) => (Reach::Stream, "stream or acp"),
         (Transports::Stream, false) => (Reach::Stream, "stream"),
     };
-    match option(context, TRANSPORT)?.as_deref() {
+    match settings.option::<String>(agent, listed(TRANSPORT)?)?.as_deref() {
         None => Ok(usual),
         Some("stream") if has != Transports::Terminal => Ok(Reach::Stream),
         Some("pty") if has != Transports::Stream => Ok(Reach::Terminal),
         // An explicit choice is never replaced by another transport.
-        Some(ACP) if acp => acp_is_built_in(context).map(|()| Reach::Acp),
+        Some(ACP) if acp => acp_is_built_in(agent).map(|()| Reach::Acp),
         Some(other) => {
             Err(Error::new(ErrorKind::InvalidInput, format!("unknown transport, expected {expected}"))
-                .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend))
+                .with("field", format_args!("agents.{agent}.{TRANSPORT}"))
                 .with("value", other))
         }
     }
@@ -92,13 +92,12 @@ pub(crate) fn reach(context: &SessionContext, has: Transports, acp: bool) -> Res
 ///
 /// # Errors
 /// `not_supported` in a program without the feature `acp`.
-pub(crate) fn acp_is_built_in(context: &SessionContext) -> Result<()> {
+pub(crate) fn acp_is_built_in(agent: &str) -> Result<()> {
     if cfg!(feature = "acp") {
         return Ok(());
     }
     let what = "built without the Agent Client Protocol, the feature `acp` of watchfire-backends";
-    Err(Error::new(ErrorKind::NotSupported, what)
-        .with("field", format_args!("agents.{}.{TRANSPORT}", context.backend)))
+    Err(Error::new(ErrorKind::NotSupported, what).with("field", format_args!("agents.{agent}.{TRANSPORT}")))
 }
 
 /// Returns true if the settings ask for the Agent Client Protocol.

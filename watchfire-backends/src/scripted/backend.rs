@@ -7,7 +7,7 @@ use watchfire_core::backend::{
     Backend, Capabilities, Delivery, Fact, FailedAccess, InputBox, Issue, IssueKind, Launch, LocatedProgram,
     Message, Observation, ProgramSearch, PromptDelivery, SessionContext, Status, Transcript, Transport,
 };
-use watchfire_core::model::{Mode, Phase, Timestamp};
+use watchfire_core::model::{AgentSettings, Mode, Phase, Timestamp};
 use watchfire_core::process::helper::RoleArgs;
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -18,6 +18,7 @@ use crate::agent::{Reach, Transports};
 use crate::common::input_box::{self, Frame};
 use crate::common::{failed_access, reset_time, settings};
 
+const NAME: &str = "scripted";
 /// Helper role of the agent, in a program that calls `run_if_asked`.
 const ROLE: &str = "scripted-agent";
 /// Script that makes a draft ready without changing it.
@@ -43,7 +44,7 @@ pub struct Scripted;
 
 impl Backend for Scripted {
     fn name(&self) -> &str {
-        "scripted"
+        NAME
     }
 
     fn display_name(&self) -> &str {
@@ -63,6 +64,7 @@ impl Backend for Scripted {
     }
 
     fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
+        reach(&search.settings)?;
         let program = match &search.configured {
             Some(_) => search.find(self.name(), &[])?,
             // Unset in the usual case, where the agent is a role of the running program.
@@ -92,7 +94,7 @@ impl Backend for Scripted {
         let script = script(context)?;
         // A mistake in the script is reported now, not as an agent that fails.
         Script::parse(&script)?;
-        let launch = match settings::reach(context, Transports::Terminal, true)? {
+        let launch = match reach(&context.settings)? {
             Reach::Acp => {
                 let launch = launch.with_arg(ACP).with_transport(Transport::Dialogue { within: READY });
                 let first = context.first_prompt.iter();
@@ -164,6 +166,11 @@ impl Backend for Scripted {
     fn normalize(&self, line: &str) -> Vec<Message> {
         serde_json::from_str(line).into_iter().collect()
     }
+}
+
+/// Returns the transport that the settings ask for.
+fn reach(settings: &AgentSettings) -> Result<Reach> {
+    settings::reach(settings, NAME, Transports::Terminal, true)
 }
 
 /// Returns the script for a session: the block in the task's prompt, the file named in the settings or in our

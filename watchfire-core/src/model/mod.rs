@@ -17,6 +17,7 @@ mod section;
 mod settings;
 mod task;
 mod timestamp;
+mod words;
 
 pub use dollars::Dollars;
 pub use ids::{Alias, Attempt, BackendName, ProjectId, SessionId, TaskId, TaskNumber};
@@ -38,6 +39,8 @@ pub use settings::{
 };
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
+#[cfg(feature = "yaml")]
+pub(crate) use words::in_words;
 
 /// Unknown fields of a file, kept as they are.
 pub type Extra = std::collections::BTreeMap<String, serde_json::Value>;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::keys::{Key, KeyFile};
 use super::lenient::{map_or_default, or_default, or_true};
+use super::words::in_words;
 use super::{Dollars, Extra, OnLimit, SandboxSettings};
 use crate::{Error, ErrorKind, Result};
 
@@ -134,7 +135,7 @@ impl AgentSettings {
 }
 
 fn wrong(agent: &str, name: &str, error: &serde_json::Error) -> Error {
-    at(agent, name, ErrorKind::InvalidInput, &format!("invalid option: {error}"))
+    at(agent, name, ErrorKind::InvalidInput, &in_words(&format!("invalid option: {error}")))
 }
 
 fn at(agent: &str, name: &str, kind: ErrorKind, what: &str) -> Error {

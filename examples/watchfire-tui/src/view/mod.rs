@@ -19,6 +19,7 @@ pub(crate) use overlay::info_lines;
 pub(crate) use right::{first_log, log_rows};
 pub(crate) use screen::{AgentLines, MODIFIERS};
 
+use crate::ascii;
 use crate::layout::{Areas, SMALLEST};
 use crate::model::{Connection, Focus, Model, Overlay};
 use crate::theme::{Look, style};
@@ -45,6 +46,9 @@ pub(crate) fn cursor(model: &Model) -> Option<Position> {
 pub fn view(model: &Model, frame: &mut Frame<'_>) {
     draw(model, frame);
     model.depth.fit(frame.buffer_mut());
+    if model.ascii {
+        ascii::fit(frame.buffer_mut());
+    }
 }
 
 fn draw(model: &Model, frame: &mut Frame<'_>) {

@@ -52,9 +52,12 @@ impl Section {
     /// Marks the findings with these names as bad, each for its reason.
     fn with(mut self, problems: Vec<(&'static str, String)>) -> Self {
         for (name, why) in problems {
-            if let Some(line) = self.lines.iter_mut().find(|line| line.name == name) {
-                line.state = State::Bad;
-                line.more.push(why);
+            match self.lines.iter_mut().find(|line| line.name == name) {
+                Some(line) => {
+                    line.state = State::Bad;
+                    line.more.push(why);
+                }
+                None => self.lines.push(Line::new(State::Bad, name, why)),
             }
         }
         self

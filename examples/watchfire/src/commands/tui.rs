@@ -5,9 +5,9 @@ use std::sync::Arc;
 use clap::Args;
 use watchfire_core::model::TuiSettings;
 use watchfire_core::{Error, ErrorKind};
-use watchfire_tui::Options;
 use watchfire_tui::keymap::Keymap;
 use watchfire_tui::theme::Depth;
+use watchfire_tui::{Options, ascii};
 
 use super::{daemon, init};
 use crate::context::{Context, find_project, home_path};
@@ -58,6 +58,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
     let mut options = Options::new(id, Arc::new(connect));
     options.chat = !args.no_chat && settings.tui.chat.unwrap_or(true);
     options.depth = depth();
+    options.ascii = ascii::is_all();
     options.remote = std::env::var_os("SSH_CONNECTION").is_some();
     choose(&mut options, &settings.tui)?;
     let ended = watchfire_tui::run(options).await;

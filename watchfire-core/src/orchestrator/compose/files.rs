@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::memory;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::files::{make_private, read_untrusted};
-use crate::model::{Attempt, Mode, PromptSection, Task, TaskNumber, TaskStatus, Timestamp};
+use crate::model::{Mode, PromptSection, Task, TaskNumber, TaskStatus, Timestamp};
 use crate::session::SessionDirectory;
 use crate::store::{DocumentName, Fence, Revision, TaskQuery, TaskStore, render_task};
 use crate::{Error, ErrorKind, Result};
@@ -178,20 +178,22 @@ pub(crate) fn keep_transcript(from: &Path, to: &Path) -> Result<()> {
     written.and_then(|mut file| file.write_all(&bytes)).map_err(|e| Error::io("keeping it", e).with_path(to))
 }
 
-/// Returns a free name for a session's log: `0001-2-2026-02-03T14-30-00.log`, or with the mode in place of the task.
-pub(crate) fn log_name(
-    logs: &Path,
-    task: Option<&Task>,
-    mode: Mode,
-    attempt: Attempt,
-    now: &Timestamp,
-) -> PathBuf {
+/// Returns the number of the next session of a task, or of a mode without one, and a free name for its log:
+/// `0001-2-2026-02-03T14-30-00.log`, or with the mode in place of the task. Blocks.
+pub(crate) fn next_log(logs: &Path, task: Option<&Task>, mode: Mode, now: &Timestamp) -> (u32, PathBuf) {
     let what = task.map_or_else(|| mode.to_string(), |task| task.task_number.to_string());
-    let stem = format!("{what}-{attempt}-{}", now.to_file_name());
-    // Two sessions within a second must not share a log.
+    let entries = std::fs::read_dir(logs).into_iter().flatten().flatten();
+    // What a session spent is kept when its log is gone, and with it the number.
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let numbers = names.filter_map(|name| {
+        name.strip_prefix(&what)?.strip_prefix('-')?.split_once('-')?.0.parse::<u32>().ok()
+    });
+    let number = numbers.max().unwrap_or(0).saturating_add(1);
+    let stem = format!("{what}-{number}-{}", now.to_file_name());
+    // Two sessions at once must not share a log.
     let names = std::iter::once(format!("{stem}.log")).chain((2..100).map(|n| format!("{stem}.{n}.log")));
     let mut free = names.map(|name| logs.join(name)).filter(|path| !path.exists());
-    free.next().unwrap_or_else(|| logs.join(format!("{stem}.log")))
+    (number, free.next().unwrap_or_else(|| logs.join(format!("{stem}.log"))))
 }
 
 /// Reads a text file of an agent, or returns `None` if it is missing. Replaces invalid UTF-8.
@@ -206,8 +208,27 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
-    use crate::model::{Project, ProjectId};
+    use crate::model::{Project, ProjectId, TaskId};
     use crate::store::{MemoryStore, NewTask};
+
+    #[test]
+    fn sessions_are_numbered_by_task_and_mode() {
+        let logs = tempfile::tempdir().unwrap();
+        let now: Timestamp = "2026-02-03T13:05:00Z".parse().unwrap();
+        let task = |number| Task::new(TaskId::random(), TaskNumber::new(number).unwrap(), "t");
+        let next = |task: Option<&Task>, mode| {
+            let (number, path) = next_log(logs.path(), task, mode, &now);
+            std::fs::write(path, "").unwrap();
+            number
+        };
+        let (one, ten) = (task(1), task(10));
+        assert_eq!([next(Some(&one), Mode::Task), next(Some(&one), Mode::Task)], [1, 2]);
+        assert_eq!([next(Some(&ten), Mode::Task), next(None, Mode::Chat)], [1, 1]);
+        // Only its record of spending is left.
+        let (log, spent) = ("chat-7-2026-02-03T13-00-00.spent.json", next(None, Mode::Chat));
+        std::fs::write(logs.path().join(log), "").unwrap();
+        assert_eq!([spent, next(None, Mode::Chat), next(None, Mode::GenerateTasks)], [2, 8, 1]);
+    }
 
     #[tokio::test]
     async fn a_step_gets_no_task_that_it_was_not_given() {

@@ -85,7 +85,9 @@ pub(crate) fn located(backend: &dyn Backend, search: &ProgramSearch) -> Result<L
     backend.locate(search).map_err(|error| {
         let error = error.with("agent", backend.display_name());
         match backend.install_hint() {
-            Some(hint) if error.detail("hint").is_none() => error.with("hint", hint),
+            Some(hint) if error.kind() == ErrorKind::ProgramMissing && error.detail("hint").is_none() => {
+                error.with("hint", hint)
+            }
             _ => error,
         }
     })
@@ -135,7 +137,6 @@ pub(crate) struct Composed {
     pub(crate) command: CommandSpec,
     pub(crate) choice: Resolved<SandboxChoice>,
     pub(crate) task: Option<Task>,
-    pub(crate) attempt: Attempt,
     /// Files of the vendor's session that is resumed, with their lengths.
     pub(crate) restored: BTreeMap<PathBuf, u64>,
 }
@@ -269,7 +270,7 @@ impl Preparation {
             task: task.as_ref(),
         };
         let command = parts.command();
-        Ok(Composed { folders, context, launch, policy, command, choice, task, attempt, restored })
+        Ok(Composed { folders, context, launch, policy, command, choice, task, restored })
     }
 }
 

@@ -1,17 +1,18 @@
 //! Looks at everything that a run or a session needs before anything is claimed: a mistyped agent is one error, and not one for
 //! each task.
 
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::attempts::{chosen, stall_after, time_limit};
 use crate::model::{Phase, Project, Settings, Task, TaskStatus};
-use crate::orchestrator::compose::{Wanted, located, own_policy};
+use crate::orchestrator::compose::{Wanted, check_commands, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
 use crate::store::TaskQuery;
 use crate::{Error, ErrorKind, Result};
 
-/// Checks the sandbox, the policy, the time limit, the target, the files to share, and the agents of the ready tasks that a run
+/// Checks the sandbox, the policy, the time limit, the target, the files to share, the project's commands, and the agents of the ready tasks that a run
 /// covers. A missing agent is an error here only if it is missing for all of them: otherwise its tasks fail alone, and the others
 /// run.
 ///
@@ -41,6 +42,7 @@ pub(crate) async fn preflight(
     }
     Wanted::of(&project)?;
     check_target(shared, &project).await?;
+    check_own_commands(shared, options, &project, &settings).await?;
     let tasks = tasks.into_iter().map(Some).collect();
     check_agents(shared, options, (project.in_phase(phase).into_owned(), settings), tasks).await
 }
@@ -71,6 +73,20 @@ async fn check_phases(
 pub(crate) async fn preflight_session(shared: &Arc<ProjectShared>, options: &RunOptions) -> Result<()> {
     let configured = shared.settings().await?;
     check_agents(shared, options, configured, vec![None]).await
+}
+
+/// Looks for the programs of `setup` and `verify`, which run with the variables of an agent.
+async fn check_own_commands(
+    shared: &Arc<ProjectShared>,
+    options: &RunOptions,
+    project: &Project,
+    settings: &Settings,
+) -> Result<()> {
+    let set = settings.sandbox.tightened_by(&project.sandbox_rules).env.get("PATH").cloned();
+    let path =
+        set.map(OsString::from).or_else(|| shared.inner.variables(options).get(OsStr::new("PATH")).cloned());
+    let project = project.clone();
+    blocking("looking for the project's commands", move || check_commands(&project, path.as_deref())).await
 }
 
 async fn check_target(shared: &ProjectShared, project: &Project) -> Result<()> {

@@ -40,7 +40,7 @@ pub struct SessionLog {
     /// The task, for sessions that had one.
     pub task: Option<TaskNumber>,
     /// Number of the session among the sessions of its task, or of its mode if it has no task. The first
-    /// is 1. Logs that were removed are not counted.
+    /// is 1.
     pub number: u32,
     /// The session.
     pub session: Option<SessionId>,
@@ -78,13 +78,14 @@ impl SessionLog {
                 logs.extend(Self::read(&path)?);
             }
         }
-        // Numbered from the oldest on, so that a newer log does not change the numbers before it.
+        // From the oldest on, so that a newer log does not change the numbers before it.
         logs.sort_by_cached_key(|log| (log.started_at.clone(), parts(&log.path)));
         let mut numbers: BTreeMap<(Option<TaskNumber>, String), u32> = BTreeMap::new();
         for log in &mut logs {
             let mode = log.mode.filter(|_| log.task.is_none()).map(|mode| mode.to_string());
             let number = numbers.entry((log.task, mode.unwrap_or_default())).or_default();
-            *number += 1;
+            // Earlier releases gave several logs one number.
+            *number = log.number.max(*number + 1);
             log.number = *number;
         }
         logs.reverse();
@@ -115,7 +116,7 @@ impl SessionLog {
         Self {
             path: path.to_owned(),
             task: text("task_number").parse().ok().and_then(TaskNumber::new),
-            number: 0,
+            number: text("session_number").parse().unwrap_or(0),
             session: text("session_id").parse().ok(),
             alias: text("alias").parse().ok(),
             agent: text("agent").to_owned(),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use watchfire_core::Error;
 use watchfire_core::model::{Project, Settings};
+use watchfire_core::orchestrator::check_commands;
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve;
 use watchfire_core::workspace::Workspace as _;
@@ -44,6 +45,10 @@ pub(crate) async fn problems(
         && let Err(error) = workspace.check_target(&project.default_branch).await
     {
         found.push(("default_branch", short(&error)));
+    }
+    if let Err(error) = check_commands(project, std::env::var_os("PATH").as_deref()) {
+        let field = if error.detail("field") == Some("setup") { "setup" } else { "verify" };
+        found.push((field, format!("{}: {}", error.message(), error.detail("program").unwrap_or_default())));
     }
     if project.max_parallel == Some(0) {
         found.push(("max_parallel", "with 0 no task could run: one at a time runs".to_owned()));

@@ -327,16 +327,16 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
     let shared = Arc::clone(&preparation.shared);
     let inner = &shared.inner;
     let setup = preparation.request.setup.clone();
-    let Composed { folders, context, launch, policy, command, choice, task, attempt, restored } =
+    let Composed { folders, context, launch, policy, command, choice, task, restored } =
         preparation.compose(Agent::MustBeThere)?;
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
-    let log_name =
-        files::log_name(&shared.logs_dir, task.as_ref(), context.mode, attempt, &inner.clock.now());
+    let (number, log_name) =
+        files::next_log(&shared.logs_dir, task.as_ref(), context.mode, &inner.clock.now());
     let header = [
         ("project_id", shared.id.to_string()),
         ("task_number", task.as_ref().map_or(0, |task| task.task_number.value()).to_string()),
-        ("session_number", attempt.to_string()),
+        ("session_number", number.to_string()),
         ("session_id", context.session.to_string()),
         ("alias", alias.to_string()),
         ("agent", context.backend.to_string()),
@@ -351,8 +351,8 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
             shared.notice(NoticeCode::Session, None, format!("no session log: {}", error.report()));
         })
         .ok();
-    let number = task.as_ref().map(|task| task.task_number);
-    let record = SandboxRecord::new(&context, number, policy, report.clone());
+    let task = task.as_ref().map(|task| task.task_number);
+    let record = SandboxRecord::new(&context, task, policy, report.clone());
     let record = LiveRecord::new(record, &log_name);
     Ok(Prepared { folders, context, launch, confined, report, record, log_name, log_file, restored })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::files::{make_private, read_untrusted, replace};
-use crate::model::{Attempt, Mode, Task, TaskNumber, Timestamp};
+use crate::model::{Mode, Task, TaskNumber, Timestamp};
 use crate::orchestrator::compose::files;
 use crate::orchestrator::effects::commands::{Commands, Failure, Place};
 use crate::orchestrator::shared::{ProjectShared, blocking};
@@ -58,7 +58,7 @@ pub(in crate::orchestrator::effects) async fn run(
             log.push_str(&format!("{text}\n"));
         }
         if let Err(failure) = ran {
-            keep(shared, task, life.attempt, &started_at, &log).await;
+            keep(shared, task, &started_at, &log).await;
             return Ok(Err(failure));
         }
     }
@@ -68,20 +68,23 @@ pub(in crate::orchestrator::effects) async fn run(
 }
 
 /// Writes the output of a setup that failed into a log of the task, in which no session is named.
-async fn keep(shared: &Arc<ProjectShared>, task: &Task, attempt: Attempt, started_at: &Timestamp, log: &str) {
-    let path = files::log_name(&shared.logs_dir, Some(task), Mode::Task, attempt, started_at);
-    let header = [
-        ("project_id", shared.id.to_string()),
-        ("task_number", task.task_number.value().to_string()),
-        ("session_number", attempt.to_string()),
-        ("agent", "setup".to_owned()),
-        ("mode", Mode::Task.to_string()),
-        ("started_at", started_at.to_string()),
-    ];
-    let log = log.to_owned();
-    let written =
-        blocking("keeping the output of a setup", move || LogFile::create(&path, &header, &log).map(drop));
-    if let Err(error) = written.await {
+async fn keep(shared: &Arc<ProjectShared>, task: &Task, started_at: &Timestamp, log: &str) {
+    let (log, logs, id) = (log.to_owned(), shared.logs_dir.clone(), shared.id.to_string());
+    let (of, started_at) = (task.clone(), started_at.clone());
+    let write = move || {
+        let (number, path) = files::next_log(&logs, Some(&of), Mode::Task, &started_at);
+        let header = [
+            ("project_id", id),
+            ("task_number", of.task_number.value().to_string()),
+            ("session_number", number.to_string()),
+            ("agent", "setup".to_owned()),
+            ("mode", Mode::Task.to_string()),
+            ("started_at", started_at.to_string()),
+        ];
+        LogFile::create(&path, &header, &log).map(drop)
+    };
+    let written = blocking("keeping the output of a setup", write).await;
+    if let Err(error) = written {
         let message = format!("no log of the setup: {}", error.report());
         shared.notice(NoticeCode::Session, Some(task.task_number), message);
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_yaml::{Mapping, Value};
 
-use crate::model::{Project, ProjectIndex, Settings, Task};
+use crate::model::{Project, ProjectIndex, Settings, Task, in_words};
 
 /// A kind of content of a YAML file.
 pub(in crate::store) trait Record:
@@ -99,7 +99,10 @@ pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
     if text.trim().is_empty() {
         return Err(Fault::new(format!("the file is empty, expected {}", T::WHAT)));
     }
-    let record: T = serde_yaml::from_str(text).map_err(|error| culprit::<T>(text, explain(text, &error)))?;
+    let record: T = serde_yaml::from_str(text).map_err(|error| {
+        let fault = culprit::<T>(text, explain(text, &error));
+        Fault { reason: in_words(&fault.reason), ..fault }
+    })?;
     // The derived reader accepts duplicates among unknown fields; the generic one rejects them.
     if record.holds_maps() {
         let _: Value = serde_yaml::from_str(text).map_err(|error| explain(text, &error))?;
@@ -200,12 +203,12 @@ mod tests {
                 Some(5),
                 "expected one of `draft`, `ready`, `done`",
             ),
-            (GOOD.replace("task_number: 1", "task_number: one"), Some(3), "task_number: invalid type"),
             (
-                GOOD.replace("title: t", "title: [t]"),
-                Some(4),
-                "title: invalid type: sequence, expected a string",
+                GOOD.replace("task_number: 1", "task_number: one"),
+                Some(3),
+                "task_number: expected a whole number from 0 on, found the text \"one\"",
             ),
+            (GOOD.replace("title: t", "title: [t]"), Some(4), "title: expected a text, found a list"),
             (GOOD.replace("title: t", "title: a: b"), Some(4), "put quotes around"),
             (GOOD.replace("title: t", "title: \"cut"), None, "quoted scalar"),
             (format!("{GOOD}prompt: |\n\tx\n"), Some(7), "a tab where YAML wants spaces"),

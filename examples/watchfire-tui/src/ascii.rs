@@ -3,12 +3,32 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Returns the text as this locale can show it.
-pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+use ratatui::buffer::Buffer;
+use unicode_width::UnicodeWidthStr as _;
+
+/// Returns true if the locale of this program has ASCII alone.
+#[must_use]
+pub fn is_all() -> bool {
     static ASCII: OnceLock<bool> = OnceLock::new();
-    match *ASCII.get_or_init(|| wants_ascii(|name| std::env::var(name).ok())) {
+    *ASCII.get_or_init(|| wants_ascii(|name| std::env::var(name).ok()))
+}
+
+/// Returns the text as this locale can show it.
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
+    match is_all() {
         true => Cow::Owned(text.chars().map(nearest).collect()),
         false => Cow::Borrowed(text),
+    }
+}
+
+/// Replaces what is not ASCII in a picture. The columns stay.
+pub(crate) fn fit(picture: &mut Buffer) {
+    for cell in picture.content.iter_mut().filter(|cell| !cell.symbol().is_ascii()) {
+        let symbol = cell.symbol();
+        let near = symbol.chars().next().map_or(' ', nearest);
+        let symbol: String = std::iter::repeat_n(near, symbol.width().max(1)).collect();
+        cell.set_symbol(&symbol);
     }
 }
 

@@ -1,0 +1,74 @@
+//! What is wrong with a value, for people: serde speaks of the types of Rust.
+
+/// Returns a message of serde with its types as the writer of a YAML file knows them.
+pub(crate) fn in_words(message: &str) -> String {
+    const FOUND: &str = "invalid type: ";
+    const EXPECTED: &str = ", expected ";
+    let Some((before, (found, expected))) =
+        message.split_once(FOUND).and_then(|(before, rest)| Some((before, rest.rsplit_once(EXPECTED)?)))
+    else {
+        return message.to_owned();
+    };
+    format!("{before}expected {}, found {}", wanted(expected), seen(found))
+}
+
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a string" | "a borrowed string" | "str" => "a text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "keys with values",
+        _ if expected.starts_with("struct ") => "keys with values",
+        other => other,
+    }
+}
+
+fn seen(found: &str) -> String {
+    // As in `string "one"` and "integer `5`".
+    let value = |kind: &str| found.strip_prefix(kind).map(|rest| rest.trim_matches('`'));
+    if let Some(text) = value("string ") {
+        return format!("the text {text}");
+    }
+    for kind in ["integer ", "floating point ", "boolean "] {
+        if let Some(value) = value(kind) {
+            return value.to_owned();
+        }
+    }
+    match found {
+        "sequence" => "a list".to_owned(),
+        "map" => "keys with values".to_owned(),
+        "unit value" | "null" => "nothing".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn no_type_of_rust_reaches_a_person() {
+        fn read<T: serde::de::DeserializeOwned>(value: &Value) -> String {
+            let error = T::deserialize(value).map(drop).unwrap_err();
+            in_words(&error.to_string())
+        }
+        assert_eq!(read::<u32>(&json!("one")), "expected a whole number from 0 on, found the text \"one\"");
+        assert_eq!(read::<bool>(&json!(1)), "expected true or false, found 1");
+        assert_eq!(read::<String>(&json!([])), "expected a text, found a list");
+        assert_eq!(read::<f64>(&json!({})), "expected a number, found keys with values");
+        assert_eq!(read::<Vec<u8>>(&json!(null)), "expected a list, found nothing");
+        assert_eq!(read::<BTreeMap<String, u8>>(&json!(true)), "expected keys with values, found true");
+        assert_eq!(in_words("unknown variant `x`, expected `y`"), "unknown variant `x`, expected `y`");
+        assert_eq!(
+            in_words("a.b: invalid type: map, expected a string"),
+            "a.b: expected a text, found keys with values"
+        );
+    }
+}
