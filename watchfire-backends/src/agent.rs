@@ -337,7 +337,7 @@ pub(crate) fn interpret<A: Agent>(observation: &Observation<'_>) -> Vec<Fact> {
         Observation::Transcript(line) => object(line, A::from_transcript),
         Observation::Protocol(line) => object(line, A::from_stream),
         // A hook's payload comes from the agent's process: anything but an object is ignored.
-        Observation::Hook { event, payload, session } => {
+        Observation::Hook { event, payload, session, .. } => {
             json::object(payload).map(|payload| A::from_hook(event, &payload, *session)).unwrap_or_default()
         }
         _ => Vec::new(),
@@ -391,16 +391,16 @@ const READY: Duration = Duration::from_secs(90);
 fn reached<A: Agent>(launch: Launch, context: &SessionContext, reach: Reach) -> Launch {
     match reach {
         // Nothing is typed on a stream, so there is no readiness to wait for.
-        Reach::Stream => return launch.with_transport(Transport::Lines { keep_input: false }),
-        Reach::Acp => return launch.with_transport(Transport::Dialogue { within: READY }),
+        Reach::Stream => return launch.with_transport(Transport::lines(false)),
+        Reach::Acp => return launch.with_transport(Transport::dialogue(READY)),
         Reach::Terminal => {}
     }
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    launch.with_transport(Transport::Pty { size: context.size }).with_readiness(Readiness::Screen {
-        any_of: texts(A::TABLE.ready),
-        none_of: texts(A::TABLE.busy),
-        within: READY,
-    })
+    launch.with_transport(Transport::pty(context.size)).with_readiness(Readiness::screen(
+        texts(A::TABLE.ready),
+        texts(A::TABLE.busy),
+        READY,
+    ))
 }
 
 pub(crate) fn flagged(launch: Launch, flag: &str, value: &str) -> Launch {

@@ -159,8 +159,8 @@ impl Agent for Aider {
                 _ if said.is_empty() => {}
                 _ => {
                     let part = match role {
-                        Role::Tool => Part::ToolResult { text: said.to_owned(), failed: false },
-                        _ => Part::Text { text: said.to_owned() },
+                        Role::Tool => Part::tool_result(said, false),
+                        _ => Part::text(said),
                     };
                     messages.push(Message::new(role, vec![part]));
                 }
@@ -197,7 +197,7 @@ fn is_mode(before: &str) -> bool {
 }
 
 fn push(message: &mut Message, line: &str) {
-    if let Some(Part::Text { text } | Part::ToolResult { text, .. }) = message.parts.last_mut() {
+    if let Some(Part::Text { text, .. } | Part::ToolResult { text, .. }) = message.parts.last_mut() {
         text.push('\n');
         text.push_str(line);
     }

@@ -423,7 +423,7 @@ fn api_error(line: &Value) -> Option<Issue> {
     }
     let said = message(line).map(|message| message.parts).unwrap_or_default();
     let said = said.into_iter().find_map(|part| match part {
-        Part::Error { text } | Part::Text { text } => Some(text),
+        Part::Error { text, .. } | Part::Text { text, .. } => Some(text),
         _ => None,
     })?;
     let limit = json::text(line, "apiError") == Some("usage_limit_reached");
@@ -504,7 +504,7 @@ fn from_hook(event: &str, payload: &Value) -> Vec<Fact> {
 /// whole.
 fn message(line: &Value) -> Option<Message> {
     if json::text(line, "subtype") == Some("api_retry") {
-        return Some(Message::new(Role::Assistant, vec![Part::Error { text: retry(line) }]));
+        return Some(Message::new(Role::Assistant, vec![Part::error(retry(line))]));
     }
     let role = match json::text(line, "type")? {
         "assistant" => Role::Assistant,
@@ -520,8 +520,8 @@ fn message(line: &Value) -> Option<Message> {
     }
     let failed = is_synthetic(line);
     let text = |text: &str| match failed {
-        true => Part::Error { text: text.to_owned() },
-        false => Part::Text { text: text.to_owned() },
+        true => Part::error(text),
+        false => Part::text(text),
     };
     let content = json::at(line, "message.content")?;
     let parts: Vec<Part> = match content.as_str() {
@@ -530,15 +530,14 @@ fn message(line: &Value) -> Option<Message> {
             .iter()
             .filter_map(|block| match json::text(block, "type")? {
                 "text" => json::text(block, "text").map(text),
-                "thinking" => Some(Part::Thinking { text: json::text(block, "thinking")?.to_owned() }),
-                "tool_use" => Some(Part::ToolCall {
-                    name: json::text(block, "name")?.to_owned(),
-                    input: json::summary(block.get("input").unwrap_or(&Value::Null)),
-                }),
-                "tool_result" => Some(Part::ToolResult {
-                    text: result_text(block.get("content")?),
-                    failed: json::flag(block, "is_error"),
-                }),
+                "thinking" => Some(Part::thinking(json::text(block, "thinking")?.to_owned())),
+                "tool_use" => Some(Part::tool_call(
+                    json::text(block, "name")?.to_owned(),
+                    json::summary(block.get("input").unwrap_or(&Value::Null)),
+                )),
+                "tool_result" => {
+                    Some(Part::tool_result(result_text(block.get("content")?), json::flag(block, "is_error")))
+                }
                 _ => None,
             })
             .collect(),

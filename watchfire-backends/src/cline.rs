@@ -150,7 +150,7 @@ fn event(event: &Value, line: &Value) -> Option<Message> {
     let (role, part) = match (json::text(event, "type")?, json::text(event, "contentType")) {
         ("content_start", Some("tool")) => {
             let input = json::summary(event.get("input").unwrap_or(&Value::Null));
-            (Role::Assistant, Part::ToolCall { name: text("toolName"), input })
+            (Role::Assistant, Part::tool_call(text("toolName"), input))
         }
         ("content_end", Some("tool")) => {
             let output = event.get("output").unwrap_or(&Value::Null);
@@ -158,16 +158,14 @@ fn event(event: &Value, line: &Value) -> Option<Message> {
             let is_bad = |output: &Value| json::at(output, "success") == Some(&Value::Bool(false));
             let failed =
                 is_bad(output) || json::list(Some(output)).iter().any(is_bad) || event.get("error").is_some();
-            (Role::Tool, Part::ToolResult { text: result(output), failed })
+            (Role::Tool, Part::tool_result(result(output), failed))
         }
         // Only the end: the whole text is in it.
-        ("content_end", Some("text")) => (Role::Assistant, Part::Text { text: text("text") }),
-        ("content_end", Some("reasoning" | "thinking")) => {
-            (Role::Assistant, Part::Thinking { text: text("text") })
-        }
+        ("content_end", Some("text")) => (Role::Assistant, Part::text(text("text"))),
+        ("content_end", Some("reasoning" | "thinking")) => (Role::Assistant, Part::thinking(text("text"))),
         ("error", _) => {
             let said = json::text(event, "error.message").unwrap_or_default().to_owned();
-            (Role::Assistant, Part::Error { text: said })
+            (Role::Assistant, Part::error(said))
         }
         _ => return None,
     };
@@ -181,16 +179,13 @@ fn message(entry: &Value) -> Option<Message> {
     let user = json::text(entry, "role") == Some("user");
     let part = |block: &Value| {
         Some(match json::text(block, "type")? {
-            "text" => Part::Text { text: spoken(json::text(block, "text")?) },
-            "thinking" => Part::Thinking { text: json::text(block, "thinking")?.to_owned() },
-            "tool_use" => Part::ToolCall {
-                name: json::text(block, "name")?.to_owned(),
-                input: json::summary(block.get("input").unwrap_or(&Value::Null)),
-            },
-            "tool_result" => Part::ToolResult {
-                text: result(block.get("content")?),
-                failed: json::flag(block, "is_error"),
-            },
+            "text" => Part::text(spoken(json::text(block, "text")?)),
+            "thinking" => Part::thinking(json::text(block, "thinking")?.to_owned()),
+            "tool_use" => Part::tool_call(
+                json::text(block, "name")?.to_owned(),
+                json::summary(block.get("input").unwrap_or(&Value::Null)),
+            ),
+            "tool_result" => Part::tool_result(result(block.get("content")?), json::flag(block, "is_error")),
             _ => return None,
         })
     };

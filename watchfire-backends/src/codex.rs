@@ -330,7 +330,7 @@ fn retry_issue(said: &str) -> Option<Fact> {
 }
 
 fn error(said: &str) -> Message {
-    Message::new(Role::Assistant, vec![Part::Error { text: said.to_owned() }])
+    Message::new(Role::Assistant, vec![Part::error(said)])
 }
 
 fn from_rollout(line: &Value) -> Vec<Fact> {
@@ -403,26 +403,26 @@ fn item(payload: &Value, line: &Value) -> Option<Message> {
             if role == Role::User && added.iter().any(|start| text.starts_with(start)) {
                 return None;
             }
-            (role, vec![Part::Text { text }])
+            (role, vec![Part::text(text)])
         }
         "function_call" | "custom_tool_call" => {
             let input = ["arguments", "input"].iter().find_map(|key| json::text(payload, key)).unwrap_or("");
             // The arguments of a function are JSON inside a text; those of a custom tool are any text.
             let parsed = json::object(input);
             let input = parsed.as_ref().map_or_else(|| json::one_line(input), json::summary);
-            (Role::Assistant, vec![Part::ToolCall { name: json::text(payload, "name")?.into(), input }])
+            (Role::Assistant, vec![Part::tool_call(json::text(payload, "name")?, input)])
         }
         "function_call_output" | "custom_tool_call_output" => {
             let text = json::text(payload, "output")?.to_owned();
             // Only these words in the output say that a command failed.
             let failed =
                 text.contains("Process exited with code ") && !text.contains("Process exited with code 0");
-            (Role::Tool, vec![Part::ToolResult { text, failed }])
+            (Role::Tool, vec![Part::tool_result(text, failed)])
         }
         "reasoning" => {
             let texts = json::list(payload.get("summary")).iter().filter_map(|part| json::text(part, "text"));
             let text = texts.collect::<Vec<_>>().join("\n");
-            (Role::Assistant, vec![Part::Thinking { text }])
+            (Role::Assistant, vec![Part::thinking(text)])
         }
         _ => return None,
     };
@@ -434,17 +434,17 @@ fn item(payload: &Value, line: &Value) -> Option<Message> {
 fn stream_item(item: &Value) -> Option<Message> {
     let text = |key: &str| json::text(item, key).unwrap_or_default().to_owned();
     let parts = match json::text(item, "type")? {
-        "agent_message" => vec![Part::Text { text: text("text") }],
-        "reasoning" => vec![Part::Thinking { text: text("text") }],
+        "agent_message" => vec![Part::text(text("text"))],
+        "reasoning" => vec![Part::thinking(text("text"))],
         "command_execution" => {
             let failed = json::at(item, "exit_code").is_some_and(|code| *code != 0);
             vec![
-                Part::ToolCall { name: "command".into(), input: json::one_line(&text("command")) },
-                Part::ToolResult { text: text("aggregated_output"), failed },
+                Part::tool_call("command", json::one_line(&text("command"))),
+                Part::tool_result(text("aggregated_output"), failed),
             ]
         }
         "file_change" | "mcp_tool_call" | "web_search" => {
-            vec![Part::ToolCall { name: text("type"), input: json::summary(item) }]
+            vec![Part::tool_call(text("type"), json::summary(item))]
         }
         _ => return None,
     };

@@ -325,7 +325,7 @@ impl Backend for Command {
             _ => Role::Assistant,
         };
         let text = ["text", "content", "message"].iter().find_map(|key| json::text(&value, key));
-        text.map(|text| Message::new(role, vec![Part::Text { text: text.to_owned() }])).into_iter().collect()
+        text.map(|text| Message::new(role, vec![Part::text(text)])).into_iter().collect()
     }
 }
 
@@ -337,21 +337,21 @@ impl Command {
         };
         let within = Duration::from_secs(self.options.ready_within.unwrap_or(60));
         if self.lines() {
-            return launch.with_transport(Transport::Lines { keep_input: false });
+            return launch.with_transport(Transport::lines(false));
         }
         if self.acp() {
-            return launch.with_transport(Transport::Dialogue { within });
+            return launch.with_transport(Transport::dialogue(within));
         }
-        let launch = launch.with_transport(Transport::Pty { size: context.size });
+        let launch = launch.with_transport(Transport::pty(context.size));
         // The default readiness is immediate.
         if self.options.ready.is_empty() {
             return launch;
         }
-        launch.with_readiness(Readiness::Screen {
-            any_of: self.options.ready.clone(),
-            none_of: self.options.busy.clone(),
+        launch.with_readiness(Readiness::screen(
+            self.options.ready.clone(),
+            self.options.busy.clone(),
             within,
-        })
+        ))
     }
 }
 
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(file(&launch, "first-prompt.md"), "Be good.\n\ndo it");
 
         let (_, launch) = args(r#"{"path":"x","prompt_mode":"stdin"}"#, Some("do it"));
-        assert_eq!(launch.transport, Transport::Lines { keep_input: false });
+        assert_eq!(launch.transport, Transport::lines(false));
         assert_eq!(launch.prompt, PromptDelivery::Typed("Be good.\n\ndo it".into()));
 
         let (words, launch) = args(r#"{"path":"x","framing":"literal"}"#, Some("do it"));
@@ -416,7 +416,7 @@ mod tests {
         let long = "do it\n".repeat(10_000);
         let (words, launch) = args(json, Some(&long));
         assert_eq!(words, ["--acp"]);
-        assert_eq!(launch.transport, Transport::Dialogue { within: Duration::from_secs(9) });
+        assert_eq!(launch.transport, Transport::dialogue(Duration::from_secs(9)));
         assert!(matches!(&launch.prompt, PromptDelivery::Typed(text) if text.len() > long.len()));
         assert!(backend(json).unwrap().capabilities().resume);
     }

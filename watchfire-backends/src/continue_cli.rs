@@ -160,10 +160,8 @@ impl Agent for Continue {
 
     fn messages(line: &Value) -> Vec<Message> {
         let part = match json::text(line, "status") {
-            Some("success") => {
-                Part::Text { text: json::text(line, "response").unwrap_or_default().to_owned() }
-            }
-            Some("error") => Part::Error { text: json::text(line, "message").unwrap_or_default().to_owned() },
+            Some("success") => Part::text(json::text(line, "response").unwrap_or_default().to_owned()),
+            Some("error") => Part::error(json::text(line, "message").unwrap_or_default().to_owned()),
             _ => return Vec::new(),
         };
         vec![Message::new(Role::Assistant, vec![part])]
@@ -202,22 +200,22 @@ fn entry(entry: &Value) -> Vec<Message> {
         _ => return Vec::new(),
     };
     let text = json::text(said, "content").filter(|text| !text.is_empty());
-    let mut parts: Vec<Part> = text.map(|text| Part::Text { text: text.to_owned() }).into_iter().collect();
+    let mut parts: Vec<Part> = text.map(Part::text).into_iter().collect();
     parts.extend(json::list(said.get("toolCalls")).iter().filter_map(|call| {
         let input = json::text(call, "function.arguments").unwrap_or_default();
         // The arguments are JSON inside a text.
         let input = json::object(input).as_ref().map_or_else(|| json::one_line(input), json::summary);
-        Some(Part::ToolCall { name: json::text(call, "function.name")?.to_owned(), input })
+        Some(Part::tool_call(json::text(call, "function.name")?.to_owned(), input))
     }));
     let mut message = Message::new(role, parts);
     message.usage = json::usage_with_cache(said, "usage", USAGE);
     message.model = json::text(said, "usage.model").map(str::to_owned);
     let results = json::list(entry.get("toolCallStates")).iter().map(|state| {
         let texts = json::list(state.get("output")).iter().filter_map(|output| json::text(output, "content"));
-        Part::ToolResult {
-            text: texts.map(printed).collect::<Vec<_>>().join("\n"),
-            failed: json::text(state, "status") != Some("done"),
-        }
+        Part::tool_result(
+            texts.map(printed).collect::<Vec<_>>().join("\n"),
+            json::text(state, "status") != Some("done"),
+        )
     });
     let results: Vec<Part> = results.collect();
     let results = (!results.is_empty()).then(|| Message::new(Role::Tool, results));

@@ -262,18 +262,18 @@ fn message(line: &Value) -> Option<Message> {
     let data = line.get("data")?;
     let text = |key: &str| json::text(data, key).unwrap_or_default().to_owned();
     let (role, parts) = match json::text(line, "type")? {
-        "user.message" => (Role::User, vec![Part::Text { text: text("content") }]),
+        "user.message" => (Role::User, vec![Part::text(text("content"))]),
         "assistant.message" => {
             let mut parts = Vec::new();
             if !text("reasoningText").is_empty() {
-                parts.push(Part::Thinking { text: text("reasoningText") });
+                parts.push(Part::thinking(text("reasoningText")));
             }
             if !text("content").is_empty() {
-                parts.push(Part::Text { text: text("content") });
+                parts.push(Part::text(text("content")));
             }
             parts.extend(json::list(data.get("toolRequests")).iter().filter_map(|call| {
                 let input = json::summary(call.get("arguments").unwrap_or(&Value::Null));
-                Some(Part::ToolCall { name: json::text(call, "name")?.to_owned(), input })
+                Some(Part::tool_call(json::text(call, "name")?.to_owned(), input))
             }));
             (Role::Assistant, parts)
         }
@@ -281,11 +281,11 @@ fn message(line: &Value) -> Option<Message> {
             let text = json::text(data, "result.content").or_else(|| json::text(data, "error.message"));
             // A tool that ran a failing command still counts as a success. The exit code tells.
             let failed = !json::flag(data, "success") || json::exit_failed(data, "shellExecution.exitCode");
-            (Role::Tool, vec![Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed }])
+            (Role::Tool, vec![Part::tool_result(text.unwrap_or_default().to_owned(), failed)])
         }
-        "session.error" => (Role::Assistant, vec![Part::Error { text: text("message") }]),
+        "session.error" => (Role::Assistant, vec![Part::error(text("message"))]),
         "session.info" if text("infoType") == "model_retry" => {
-            (Role::Assistant, vec![Part::Error { text: text("message") }])
+            (Role::Assistant, vec![Part::error(text("message"))])
         }
         "session.usage_record" => (Role::Assistant, Vec::new()),
         _ => return None,

@@ -94,7 +94,7 @@ impl Agent for CursorAgent {
 
 fn texts(line: &Value) -> Vec<Part> {
     let blocks = json::list(json::at(line, "message.content")).iter();
-    blocks.filter_map(|block| Some(Part::Text { text: json::text(block, "text")?.to_owned() })).collect()
+    blocks.filter_map(|block| Some(Part::text(json::text(block, "text")?.to_owned()))).collect()
 }
 
 /// Returns the name of the tool, which is a key, and the details of its call.
@@ -106,7 +106,7 @@ fn tool(line: &Value) -> Option<(&str, &Value)> {
 fn call(line: &Value) -> Option<Part> {
     let (name, value) = tool(line)?;
     let input = json::summary(value.get("args").unwrap_or(&Value::Null));
-    Some(Part::ToolCall { name: name.to_owned(), input })
+    Some(Part::tool_call(name, input))
 }
 
 fn outcome(line: &Value) -> Option<Part> {
@@ -114,5 +114,5 @@ fn outcome(line: &Value) -> Option<Part> {
     // The key says how the call ended.
     let (word, result) = value.get("result")?.as_object()?.iter().next()?;
     let text = ["content", "stdout", "message", "error"].iter().find_map(|key| json::text(result, key));
-    Some(Part::ToolResult { text: text.unwrap_or_default().to_owned(), failed: word != "success" })
+    Some(Part::tool_result(text.unwrap_or_default().to_owned(), word != "success"))
 }

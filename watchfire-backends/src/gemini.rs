@@ -356,7 +356,7 @@ fn record(line: &Value) -> Vec<Message> {
     let calls = json::list(line.get("toolCalls"));
     if !calls.is_empty() {
         let name = |call: &Value| json::text(call, "name").unwrap_or_default().to_owned();
-        let ask = |call: &Value| Part::ToolCall { name: name(call), input: json::summary(&call["args"]) };
+        let ask = |call: &Value| Part::tool_call(name(call), json::summary(&call["args"]));
         let answer = |call: &Value| {
             let said = json::list(call.get("result")).iter().filter_map(|result| {
                 json::text(result, "functionResponse.response.output")
@@ -368,7 +368,7 @@ fn record(line: &Value) -> Vec<Message> {
             let exit = text.lines().rev().find_map(|line| line.strip_prefix("Exit Code: "));
             let failed =
                 json::text(call, "status") != Some("success") || exit.is_some_and(|code| code != "0");
-            Part::ToolResult { text, failed }
+            Part::tool_result(text, failed)
         };
         return vec![
             whole(Role::Assistant, calls.iter().map(ask).collect()),
@@ -387,9 +387,9 @@ fn record(line: &Value) -> Vec<Message> {
     };
     let thoughts =
         json::list(line.get("thoughts")).iter().filter_map(|thought| json::text(thought, "description"));
-    let mut parts: Vec<Part> = thoughts.map(|text| Part::Thinking { text: text.to_owned() }).collect();
+    let mut parts: Vec<Part> = thoughts.map(Part::thinking).collect();
     if !text.is_empty() {
-        parts.push(Part::Text { text });
+        parts.push(Part::text(text));
     }
     if parts.is_empty() {
         return Vec::new();
@@ -419,18 +419,14 @@ fn words(said: &str) -> String {
 fn event(line: &Value) -> Option<Message> {
     let text = |key: &str| json::text(line, key).unwrap_or_default().to_owned();
     let (role, part) = match json::text(line, "type")? {
-        "message" if text("role") == "user" => (Role::User, Some(Part::Text { text: text("content") })),
-        "message" => (Role::Assistant, Some(Part::Text { text: text("content") })),
+        "message" if text("role") == "user" => (Role::User, Some(Part::text(text("content")))),
+        "message" => (Role::Assistant, Some(Part::text(text("content")))),
         "tool_use" => {
             let input = json::summary(line.get("parameters").unwrap_or(&Value::Null));
-            (Role::Assistant, Some(Part::ToolCall { name: text("tool_name"), input }))
+            (Role::Assistant, Some(Part::tool_call(text("tool_name"), input)))
         }
-        "tool_result" => {
-            (Role::Tool, Some(Part::ToolResult { text: text("output"), failed: text("status") != "success" }))
-        }
-        "result" => {
-            (Role::Assistant, json::text(line, "error.message").map(|said| Part::Error { text: words(said) }))
-        }
+        "tool_result" => (Role::Tool, Some(Part::tool_result(text("output"), text("status") != "success"))),
+        "result" => (Role::Assistant, json::text(line, "error.message").map(|said| Part::error(words(said)))),
         _ => return None,
     };
     let mut message = Message::new(role, part.into_iter().collect());

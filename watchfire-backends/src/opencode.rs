@@ -286,8 +286,8 @@ fn message(line: &Value) -> Option<Message> {
     let part = line.get("part");
     let text = |key: &str| part.and_then(|part| json::text(part, key)).unwrap_or_default().to_owned();
     let parts = match json::text(line, "type")? {
-        "text" => vec![Part::Text { text: text("text") }],
-        "reasoning" => vec![Part::Thinking { text: text("text") }],
+        "text" => vec![Part::text(text("text"))],
+        "reasoning" => vec![Part::thinking(text("text"))],
         "tool_use" => {
             let state = part?.get("state")?;
             // opencode does not count a failed command as an error of the tool.
@@ -295,16 +295,13 @@ fn message(line: &Value) -> Option<Message> {
                 json::text(state, "status") != Some("completed") || json::exit_failed(state, "metadata.exit");
             let output = json::text(state, "output").or_else(|| json::text(state, "error"));
             vec![
-                Part::ToolCall {
-                    name: text("tool"),
-                    input: json::summary(state.get("input").unwrap_or(&Value::Null)),
-                },
-                Part::ToolResult { text: output.unwrap_or_default().to_owned(), failed },
+                Part::tool_call(text("tool"), json::summary(state.get("input").unwrap_or(&Value::Null))),
+                Part::tool_result(output.unwrap_or_default().to_owned(), failed),
             ]
         }
         "step_finish" => Vec::new(),
         "error" => {
-            vec![Part::Error { text: json::text(line, "error.data.message").unwrap_or_default().to_owned() }]
+            vec![Part::error(json::text(line, "error.data.message").unwrap_or_default().to_owned())]
         }
         _ => return None,
     };

@@ -87,17 +87,19 @@ fn what_real_agents_said_becomes_one_story() {
         let parts = talk.parts();
         let texts = |role| {
             let of = parts.iter().filter(|(by, _)| *by == role);
-            of.filter_map(|(_, part)| if let Part::Text { text } = part { Some(text.as_str()) } else { None })
-                .collect::<Vec<_>>()
+            of.filter_map(
+                |(_, part)| if let Part::Text { text, .. } = part { Some(text.as_str()) } else { None },
+            )
+            .collect::<Vec<_>>()
         };
         assert_eq!(texts(Role::User), ["Implement Task #0001: say hello", "once again"], "{agent}");
         assert_eq!(texts(Role::Assistant), ["On it.", "All is done.", "Again it is."], "{agent}");
         let calls: Vec<_> = parts.iter().filter(|(_, part)| matches!(part, Part::ToolCall { .. })).collect();
-        let [(_, Part::ToolCall { name, input })] = calls[..] else { panic!("{agent}: {calls:?}") };
+        let [(_, Part::ToolCall { name, input, .. })] = calls[..] else { panic!("{agent}: {calls:?}") };
         assert!(input.contains("echo hello > hello.txt && git add -A"), "{agent}: {input}");
         assert_eq!(name, "execute", "{agent}");
         let results: Vec<_> = parts.iter().filter(|(role, _)| *role == Role::Tool).collect();
-        let [(_, Part::ToolResult { text, failed: false })] = results[..] else {
+        let [(_, Part::ToolResult { text, failed: false, .. })] = results[..] else {
             panic!("{agent}: {results:?}")
         };
         // Gemini does not show it.
@@ -199,9 +201,9 @@ fn permission_is_granted_once_and_told() {
         let params = json!({ "sessionId": "s1", "toolCall": call, "options": options });
         let moves = talk.hear(json!({ "id": 0, "method": "session/request_permission", "params": params }));
         assert_eq!(written(&moves), [json!({ "jsonrpc": "2.0", "id": 0, "result": { "outcome": chosen } })]);
-        let told = moves
-            .iter()
-            .find_map(|it| if let Move::Event { name, payload } = it { Some((name, payload)) } else { None });
+        let told = moves.iter().find_map(|it| {
+            if let Move::Event { name, payload, .. } = it { Some((name, payload)) } else { None }
+        });
         let (name, payload) = told.unwrap();
         assert_eq!(
             (name.as_str(), payload),
@@ -338,7 +340,7 @@ fn a_turn_ends_for_a_reason() {
         let error = talk
             .parts()
             .into_iter()
-            .find_map(|(_, part)| if let Part::Error { text } = part { Some(text) } else { None });
+            .find_map(|(_, part)| if let Part::Error { text, .. } = part { Some(text) } else { None });
         assert_eq!(error.is_some(), says.is_some(), "{result}");
         assert!(error.unwrap_or_default().contains(says.unwrap_or_default()));
         assert!(talk.dialogue.is_ready());
@@ -384,7 +386,7 @@ fn pieces_are_gathered_and_nothing_grows_without_end() {
     assert!(talk.update(json!({ "sessionUpdate": "dance" })).is_empty());
     talk.hear(json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
     let said: Vec<Part> = talk.parts().into_iter().skip(1).map(|(_, part)| part).collect();
-    assert_eq!(said, [Part::Thinking { text: "hmm".into() }, Part::Text { text: "Hello".into() }]);
+    assert_eq!(said, [Part::thinking("hmm"), Part::text("Hello")]);
     assert!(talk.moves.iter().any(|it| matches!(it, Move::Event { name, .. } if name == "plan")));
 
     talk.say("flood");

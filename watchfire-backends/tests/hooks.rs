@@ -43,7 +43,7 @@ fn recorded_hooks_say_what_happened() {
         let mut said = Vec::new();
         for line in fs::read_to_string(path).unwrap().lines() {
             let (event, payload) = line.split_once('\t').unwrap();
-            let hook = Observation::Hook { event, payload, session: *session };
+            let hook = Observation::hook(event, payload, *session);
             said.extend(backend.interpret(&hook).iter().map(word));
         }
         assert_eq!(said, *expected, "{agent} as {session:?}");
@@ -70,7 +70,7 @@ fn a_hook_tells_the_limit_of_a_plan_from_too_many_requests() {
     ] {
         let payload =
             serde_json::json!({ "error": "rate_limit", "last_assistant_message": said }).to_string();
-        let hook = Observation::Hook { event: "StopFailure", payload: &payload, session: None };
+        let hook = Observation::hook("StopFailure", &payload, None);
         let told: Vec<_> = backend.interpret(&hook).iter().map(word).collect();
         assert_eq!(told, [kind, "turn", "error"]);
     }

@@ -128,7 +128,7 @@ fn transcripts_say_what_happened() {
         // A turn that failed is quoted to a person, in words and not as a record.
         if *status == Some(Status::Error) {
             let words = parts(&messages).filter_map(|part| match part {
-                Part::Error { text } | Part::Text { text } => Some(text.trim()),
+                Part::Error { text, .. } | Part::Text { text, .. } => Some(text.trim()),
                 _ => None,
             });
             let last = words.last().unwrap_or_default();
@@ -139,7 +139,7 @@ fn transcripts_say_what_happened() {
         if *calls > 0 {
             let said = |role| messages.iter().any(|message| message.role == role);
             let text =
-                parts(&messages).any(|part| matches!(part, Part::Text { text } if text.contains("FAKE")));
+                parts(&messages).any(|part| matches!(part, Part::Text { text, .. } if text.contains("FAKE")));
             if !text
                 || !(said(Role::Tool) || parts(&messages).any(|part| matches!(part, Part::ToolResult { .. })))
             {
@@ -158,7 +158,7 @@ fn a_command_that_failed_is_known() {
         let messages = backends.get(agent).unwrap().normalize(line);
         let results: Vec<_> = parts(&messages)
             .filter_map(|part| match part {
-                Part::ToolResult { text, failed } => Some((text.clone(), *failed)),
+                Part::ToolResult { text, failed, .. } => Some((text.clone(), *failed)),
                 _ => None,
             })
             .collect();

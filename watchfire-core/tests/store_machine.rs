@@ -120,6 +120,6 @@ async fn polls(root: &Path, options: YamlOptions) {
     let change = poll_fn(|context| changes.as_mut().poll_next(context));
     let change = tokio::time::timeout(Duration::from_secs(20), change).await.unwrap();
     assert_eq!(change, Some(Change::Task(1.try_into().unwrap())));
-    let Watching::PollingOnly { reason } = store.watching() else { panic!("{:?}", store.watching()) };
+    let Watching::PollingOnly { reason, .. } = store.watching() else { panic!("{:?}", store.watching()) };
     assert!(reason.contains("file watch"), "{reason}");
 }

@@ -79,7 +79,7 @@ pub(crate) fn parse_key(text: &str) -> Option<WorkspaceKey> {
         Some((task, parallel)) => (task, Some(parallel.parse().ok()?)),
         None => (text, None),
     };
-    let key = WorkspaceKey::Task { task: task.parse().ok()?, parallel };
+    let key = WorkspaceKey::one_of(task.parse().ok()?, parallel);
     // `1` and `0001.02` are numbers too, but no name of ours is spelled so.
     (key.to_string() == text).then_some(key)
 }

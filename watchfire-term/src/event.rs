@@ -18,6 +18,7 @@ pub enum Event {
     /// The working directory, as a URL or path (OSC 7, 9;9 and 1337).
     WorkingDirectory(String),
     /// A message for the user (OSC 9 and 777).
+    #[non_exhaustive]
     Notification {
         /// Its title; empty for OSC 9.
         title: String,
@@ -25,6 +26,7 @@ pub enum Event {
         body: String,
     },
     /// Progress (OSC 9;4).
+    #[non_exhaustive]
     Progress {
         /// 0 none, 1 normal, 2 failed, 3 indeterminate, 4 paused.
         state: u8,
@@ -34,6 +36,7 @@ pub enum Event {
     /// A mark of the shell (OSC 133). [`Emulator::prompt_marks`](crate::Emulator::prompt_marks) returns their lines.
     Prompt(PromptMark),
     /// Text for the clipboard (OSC 52), if allowed.
+    #[non_exhaustive]
     Clipboard {
         /// Which: `c` clipboard, `p` primary and so on.
         target: char,
@@ -52,6 +55,12 @@ pub enum Event {
 }
 
 impl Event {
+    /// Returns [`Clipboard`](Self::Clipboard).
+    #[must_use]
+    pub fn clipboard(target: char, text: impl Into<String>) -> Self {
+        Self::Clipboard { target, text: text.into() }
+    }
+
     /// Returns the number of bytes of its texts.
     pub(crate) fn bytes(&self) -> usize {
         // Only texts can be large. The number of events is bounded by itself.

@@ -148,7 +148,7 @@ fn the_clipboard_is_set_only_where_that_is_allowed() {
         (terminal.take_events(), terminal.take_replies())
     };
     assert_eq!(copied(Options::default()), (vec![], vec![]));
-    let event = Event::Clipboard { target: 'c', text: "hello".into() };
+    let event = Event::clipboard('c', "hello");
     assert_eq!(copied(Options::default().with_clipboard(true)), (vec![event], vec![]));
 }
 

@@ -38,7 +38,7 @@ impl Backend for Tinker {
     fn prepare(&self, context: &SessionContext) -> Result<Launch> {
         // Nothing is written here: the files come below the session's home before the start.
         Ok(Launch::new(&context.program)
-            .with_transport(Transport::Pty { size: context.size })
+            .with_transport(Transport::pty(context.size))
             .with_env("TINKER_HOME", &context.home)
             .with_file("instructions.md", context.system_prompt.as_str())
             .with_file("job.md", context.first_prompt.as_deref().unwrap_or_default())

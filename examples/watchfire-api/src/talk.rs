@@ -29,7 +29,7 @@ impl Server {
         let ended = project.ask(&session.session, request.text, within).await?;
         let failed = |kind, message: &'static str| Err(Error::new(kind, message).with("id", &ended.id));
         let (answer, by_person, status) = match &ended.state {
-            InquiryState::Answered { text, by_person, status } => {
+            InquiryState::Answered { text, by_person, status, .. } => {
                 (text.clone(), *by_person, status.as_str().to_owned())
             }
             InquiryState::TargetOff => {
@@ -115,7 +115,7 @@ impl Server {
 
 /// Returns the open question of a task that is meant.
 fn chosen(life: &Life, id: &str) -> Result<String> {
-    let LifeState::Asking { questions } = &life.state else {
+    let LifeState::Asking { questions, .. } = &life.state else {
         let error = Error::new(ErrorKind::NotFound, "the task waits for no answer");
         return Err(error.with("task", life.subject).with("state", &life.state));
     };
@@ -147,7 +147,7 @@ async fn oldest(projects: &[ProjectHandle], peers: bool) -> Result<Option<proto:
 
 /// Returns the first question of a life to the person.
 fn asked(project: &ProjectId, life: &Life) -> Option<proto::Pending> {
-    let LifeState::Asking { questions } = &life.state else { return None };
+    let LifeState::Asking { questions, .. } = &life.state else { return None };
     let (question, session) = (questions.first()?, life.session.as_ref());
     Some(proto::Pending {
         conversation_id: question.id.clone(),
@@ -178,7 +178,7 @@ fn between(project: &ProjectId, inquiry: Inquiry) -> proto::Pending {
 /// Returns the session, the alias and the task of a party. Empty for the person.
 fn named(party: &Party) -> (String, String, u32) {
     match party {
-        Party::Session { session, alias, task } => {
+        Party::Session { session, alias, task, .. } => {
             (session.to_string(), alias.to_string(), task.map_or(0, |task| task.value()))
         }
         _ => (String::new(), String::new(), 0),

@@ -273,7 +273,7 @@ impl AcpDialogue {
         };
         let title = asked.tool_call.fields.title.as_deref().unwrap_or_default();
         let payload = json!({ "for": json::one_line(title), "granted": granted.is_some() });
-        moves.push(Move::Event { name: "permission".to_owned(), payload });
+        moves.push(Move::event("permission", payload));
         moves.push(Move::Write(wire::answer(id, Ok(RequestPermissionResponse::new(outcome)))));
         moves
     }
@@ -301,7 +301,7 @@ impl AcpDialogue {
             SessionUpdate::Plan(plan) => {
                 let entry = |entry: &_| serde_json::to_value(entry).unwrap_or_default();
                 let payload = json!({ "entries": plan.entries.iter().map(entry).collect::<Vec<_>>() });
-                return vec![Move::Event { name: "plan".to_owned(), payload }];
+                return vec![Move::event("plan", payload)];
             }
             _ => return Vec::new(),
         };
@@ -345,7 +345,7 @@ impl Dialogue for AcpDialogue {
         self.answered = false;
         let prompt = vec![ContentBlock::Text(TextContent::new(text))];
         let asked = self.ask(Stage::Turn, OURS.session_prompt, PromptRequest::new(session, prompt));
-        let message = Message::new(Role::User, vec![Part::Text { text: text.to_owned() }]);
+        let message = Message::new(Role::User, vec![Part::text(text)]);
         vec![Move::Message(message), Move::Fact(Fact::Status(Status::Processing)), asked]
     }
 
@@ -408,7 +408,7 @@ fn issue(error: &Error, said: &str) -> Option<IssueKind> {
 }
 
 fn error_message(text: &str) -> Message {
-    Message::new(Role::Assistant, vec![Part::Error { text: text.to_owned() }])
+    Message::new(Role::Assistant, vec![Part::error(text)])
 }
 
 /// Returns the tokens of a turn. Some agents count cached tokens as input too, which the sum shows.

@@ -56,7 +56,7 @@ impl Teller {
         if text.trim().is_empty() {
             return None;
         }
-        let part = if self.thinking { Part::Thinking { text } } else { Part::Text { text } };
+        let part = if self.thinking { Part::thinking(text) } else { Part::text(text) };
         Some(Message::new(Role::Assistant, vec![part]))
     }
 
@@ -90,7 +90,7 @@ impl Teller {
             let exit =
                 fields.raw_output.as_ref().is_some_and(|output| json::exit_failed(output, "metadata.exit"));
             let failed = fields.status == Some(ToolCallStatus::Failed) || exit;
-            let result = Part::ToolResult { text: result(fields), failed };
+            let result = Part::tool_result(result(fields), failed);
             messages.push(Message::new(Role::Tool, vec![result]));
             return messages;
         }
@@ -125,7 +125,7 @@ impl Call {
     }
 
     fn message(&self) -> Message {
-        let part = Part::ToolCall { name: self.name.clone(), input: self.input.clone() };
+        let part = Part::tool_call(self.name.clone(), self.input.clone());
         Message::new(Role::Assistant, vec![part])
     }
 }

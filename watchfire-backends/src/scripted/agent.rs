@@ -293,11 +293,11 @@ impl Agent {
 
     fn speak(&self, text: &str) -> io::Result<()> {
         self.show(text)?;
-        record(Role::Assistant, Part::Text { text: text.to_owned() })
+        record(Role::Assistant, Part::text(text))
     }
 
     fn hear(&self, text: &str) -> io::Result<()> {
-        record(Role::User, Part::Text { text: text.to_owned() })
+        record(Role::User, Part::text(text))
     }
 
     fn note(&self, tool: &str, path: &Path) -> io::Result<()> {
@@ -305,7 +305,7 @@ impl Agent {
             Some(client) => client.note(tool, &path.display().to_string())?,
             None => screen::say(&format!("\x1b[2m{tool} {}\x1b[0m", path.display()))?,
         }
-        record(Role::Assistant, Part::ToolCall { name: tool.to_owned(), input: path.display().to_string() })
+        record(Role::Assistant, Part::tool_call(tool, path.display().to_string()))
     }
 
     /// Starts a process that outlives this program, in its own session and without a parent. The process writes its

@@ -96,11 +96,11 @@ impl Backend for Scripted {
         Script::parse(&script)?;
         let launch = match reach(&context.settings)? {
             Reach::Acp => {
-                let launch = launch.with_arg(ACP).with_transport(Transport::Dialogue { within: READY });
+                let launch = launch.with_arg(ACP).with_transport(Transport::dialogue(READY));
                 let first = context.first_prompt.iter();
                 first.fold(launch, |launch, text| launch.with_prompt(PromptDelivery::Typed(text.clone())))
             }
-            _ => launch.with_transport(Transport::Pty { size: context.size }),
+            _ => launch.with_transport(Transport::pty(context.size)),
         };
         Ok(launch
             .with_file("script", script)

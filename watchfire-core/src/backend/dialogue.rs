@@ -43,6 +43,7 @@ pub enum Move {
     /// A message of the conversation.
     Message(Message),
     /// An event of the session.
+    #[non_exhaustive]
     Event {
         /// Name of the event, such as `permission`.
         name: String,
@@ -51,4 +52,12 @@ pub enum Move {
     },
     /// The conversation has failed for this reason. The session ends the agent.
     GiveUp(String),
+}
+
+impl Move {
+    /// Returns [`Event`](Self::Event).
+    #[must_use]
+    pub fn event(name: impl Into<String>, payload: serde_json::Value) -> Self {
+        Self::Event { name: name.into(), payload }
+    }
 }

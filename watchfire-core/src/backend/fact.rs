@@ -11,6 +11,7 @@ pub enum Observation<'a> {
     /// A message of the protocol, or a line of the structured stream.
     Protocol(&'a str),
     /// A call of a hook. Like everything that an agent sends, it is a claim.
+    #[non_exhaustive]
     Hook {
         /// Name of the event, as configured.
         event: &'a str,
@@ -27,6 +28,14 @@ pub enum Observation<'a> {
     /// The text of the screen. Sent after a moment without output, and once a second during output: some agents animate
     /// their screen without end.
     Screen(&'a str),
+}
+
+impl<'a> Observation<'a> {
+    /// Returns [`Hook`](Self::Hook).
+    #[must_use]
+    pub fn hook(event: &'a str, payload: &'a str, session: Option<&'a str>) -> Self {
+        Self::Hook { event, payload, session }
+    }
 }
 
 impl Observation<'_> {

@@ -194,11 +194,13 @@ impl LeftBehind {
 #[non_exhaustive]
 pub enum Transport {
     /// A pseudo-terminal, for the interactive program.
+    #[non_exhaustive]
     Pty {
         /// Initial size.
         size: Size,
     },
     /// JSON lines on pipes, for the agent's print or stream mode.
+    #[non_exhaustive]
     Lines {
         /// Set if stdin stays open for more turns. Otherwise it is closed after the first prompt, or at once if the
         /// prompt is not typed.
@@ -206,10 +208,31 @@ pub enum Transport {
     },
     /// A protocol on pipes in which both sides send requests, such as the Agent Client Protocol.
     /// [`Backend::dialogue`](super::Backend::dialogue) implements it.
+    #[non_exhaustive]
     Dialogue {
         /// Maximum time until the agent is ready for text. After it, the session ends the agent.
         within: Duration,
     },
+}
+
+impl Transport {
+    /// Returns [`Pty`](Self::Pty).
+    #[must_use]
+    pub fn pty(size: Size) -> Self {
+        Self::Pty { size }
+    }
+
+    /// Returns [`Lines`](Self::Lines).
+    #[must_use]
+    pub fn lines(keep_input: bool) -> Self {
+        Self::Lines { keep_input }
+    }
+
+    /// Returns [`Dialogue`](Self::Dialogue).
+    #[must_use]
+    pub fn dialogue(within: Duration) -> Self {
+        Self::Dialogue { within }
+    }
 }
 
 /// A file to write before the start.
@@ -300,6 +323,7 @@ pub enum Readiness {
     #[default]
     Immediate,
     /// The screen shows certain texts.
+    #[non_exhaustive]
     Screen {
         /// Texts of which one must be visible.
         any_of: Vec<String>,
@@ -309,8 +333,23 @@ pub enum Readiness {
         within: Duration,
     },
     /// [`Backend::interpret`](super::Backend::interpret) reports the agent as idle.
+    #[non_exhaustive]
     Idle {
         /// Maximum time to wait.
         within: Duration,
     },
+}
+
+impl Readiness {
+    /// Returns [`Screen`](Self::Screen).
+    #[must_use]
+    pub fn screen(any_of: Vec<String>, none_of: Vec<String>, within: Duration) -> Self {
+        Self::Screen { any_of, none_of, within }
+    }
+
+    /// Returns [`Idle`](Self::Idle).
+    #[must_use]
+    pub fn idle(within: Duration) -> Self {
+        Self::Idle { within }
+    }
 }

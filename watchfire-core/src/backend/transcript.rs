@@ -110,21 +110,25 @@ pub enum Role {
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum Part {
     /// An error of the provider or the agent.
+    #[non_exhaustive]
     Error {
         /// Message of the error.
         text: String,
     },
     /// Text.
+    #[non_exhaustive]
     Text {
         /// The text.
         text: String,
     },
     /// Reasoning that the agent shows.
+    #[non_exhaustive]
     Thinking {
         /// The reasoning.
         text: String,
     },
     /// A call of a tool.
+    #[non_exhaustive]
     ToolCall {
         /// Name of the tool.
         name: String,
@@ -132,10 +136,43 @@ pub enum Part {
         input: String,
     },
     /// The result of a tool.
+    #[non_exhaustive]
     ToolResult {
         /// Excerpt of the result.
         text: String,
         /// True if the tool failed.
         failed: bool,
     },
+}
+
+impl Part {
+    /// Returns [`Text`](Self::Text).
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// Returns [`ToolResult`](Self::ToolResult).
+    #[must_use]
+    pub fn tool_result(text: impl Into<String>, failed: bool) -> Self {
+        Self::ToolResult { text: text.into(), failed }
+    }
+
+    /// Returns [`ToolCall`](Self::ToolCall).
+    #[must_use]
+    pub fn tool_call(name: impl Into<String>, input: impl Into<String>) -> Self {
+        Self::ToolCall { name: name.into(), input: input.into() }
+    }
+
+    /// Returns [`Thinking`](Self::Thinking).
+    #[must_use]
+    pub fn thinking(text: impl Into<String>) -> Self {
+        Self::Thinking { text: text.into() }
+    }
+
+    /// Returns [`Error`](Self::Error).
+    #[must_use]
+    pub fn error(text: impl Into<String>) -> Self {
+        Self::Error { text: text.into() }
+    }
 }

@@ -27,6 +27,7 @@ pub struct AgentCall {
 #[non_exhaustive]
 pub enum AgentAction {
     /// Answer what another session asked.
+    #[non_exhaustive]
     Answer {
         /// Id of the inquiry.
         inquiry: String,
@@ -37,6 +38,7 @@ pub enum AgentAction {
         status: AnswerStatus,
     },
     /// Ask another session. The reply has the id of the inquiry, to await.
+    #[non_exhaustive]
     Ask {
         /// Name of the session: a task, an alias or an id.
         target: String,
@@ -47,11 +49,13 @@ pub enum AgentAction {
         within_ms: Option<u64>,
     },
     /// Ask the person. The answer appears in the inbox as that to a question with the id of this call.
+    #[non_exhaustive]
     AskPerson {
         /// The question.
         text: String,
     },
     /// Wait for the end of an inquiry of its own.
+    #[non_exhaustive]
     Await {
         /// Id of the inquiry.
         inquiry: String,
@@ -59,6 +63,7 @@ pub enum AgentAction {
         wait_ms: u64,
     },
     /// End the work: done, or failed for a reason.
+    #[non_exhaustive]
     Finish {
         /// True if it is done.
         success: bool,
@@ -69,6 +74,7 @@ pub enum AgentAction {
     /// List the sessions that run in the project.
     List,
     /// Wait for something from a peer: a question, or the end of an inquiry of its own. The oldest first.
+    #[non_exhaustive]
     Listen {
         /// Maximum time to wait, in milliseconds. The reply is then empty.
         wait_ms: u64,

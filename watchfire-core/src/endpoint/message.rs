@@ -23,6 +23,7 @@ use super::signal::Signal;
 #[non_exhaustive]
 pub enum SpoolMessage {
     /// A call of a hook.
+    #[non_exhaustive]
     Hook {
         /// Name of the event, as configured.
         event: String,
@@ -32,6 +33,7 @@ pub enum SpoolMessage {
         truncated: bool,
     },
     /// A note for people.
+    #[non_exhaustive]
     Note {
         /// Text of the note.
         text: String,

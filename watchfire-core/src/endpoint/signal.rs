@@ -21,11 +21,13 @@ const SLACK_MILLIS: i64 = 100;
 #[non_exhaustive]
 pub enum Signal {
     /// The work is done.
+    #[non_exhaustive]
     Done {
         /// Result in the agent's words.
         result: Option<Value>,
     },
     /// The agent cannot go on.
+    #[non_exhaustive]
     Error {
         /// Reason in the agent's words.
         error: String,

@@ -15,6 +15,7 @@ pub enum Party {
     /// The person who owns the project.
     Person,
     /// The agent of a session.
+    #[non_exhaustive]
     Session {
         /// Its session.
         session: SessionId,
@@ -124,6 +125,7 @@ pub enum InquiryState {
     /// It waits for an answer.
     Pending,
     /// It was answered.
+    #[non_exhaustive]
     Answered {
         /// The answer.
         text: String,
@@ -184,6 +186,12 @@ impl std::str::FromStr for AnswerStatus {
 }
 
 impl InquiryState {
+    /// Returns [`Answered`](Self::Answered).
+    #[must_use]
+    pub fn answered(text: impl Into<String>, by_person: bool, status: AnswerStatus) -> Self {
+        Self::Answered { text: text.into(), by_person, status }
+    }
+
     /// Returns the word for it.
     #[must_use]
     pub fn as_str(&self) -> &'static str {

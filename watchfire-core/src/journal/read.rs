@@ -17,6 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[non_exhaustive]
 pub enum Warning {
     /// The file ends in the middle of a record that was never acknowledged, or was damaged since. The rest was cut off.
+    #[non_exhaustive]
     TornTail {
         /// Path of the file.
         file: PathBuf,
@@ -26,6 +27,7 @@ pub enum Warning {
         bytes: u64,
     },
     /// Part of a file is not a record. The records behind it were read; the file is kept.
+    #[non_exhaustive]
     Damaged {
         /// Path of the file.
         file: PathBuf,
@@ -35,6 +37,7 @@ pub enum Warning {
         bytes: u64,
     },
     /// A range of records is gone.
+    #[non_exhaustive]
     Missing {
         /// Number of the first missing record.
         from: u64,

@@ -90,6 +90,7 @@ pub enum FollowItem {
     /// it read them; or the program was killed at `from` and could not write down its last records, whose numbers the next
     /// one has given again. Records of other kinds from the same range still follow. A client that displays state should
     /// take a fresh snapshot now.
+    #[non_exhaustive]
     Gap {
         /// Position after which records are missing, and up to which the reader has everything else. A reader that goes
         /// away goes on from here: it is told of the gap again, and then gets what follows.
@@ -100,6 +101,7 @@ pub enum FollowItem {
         kinds: Vec<RecordKind>,
     },
     /// No record was written for [`FollowOptions::heartbeat`].
+    #[non_exhaustive]
     Heartbeat {
         /// Position up to which the reader has everything.
         cursor: Cursor,

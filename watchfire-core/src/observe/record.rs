@@ -31,6 +31,7 @@ pub struct Record {
 #[non_exhaustive]
 pub enum Body {
     /// Progress of delivering text to the agent.
+    #[non_exhaustive]
     Delivery {
         /// Coarse state.
         state: DeliveryState,
@@ -42,6 +43,7 @@ pub enum Body {
         error: Option<(String, String)>,
     },
     /// A named event, such as `turn_completed`.
+    #[non_exhaustive]
     Event {
         /// Name of the event.
         name: String,
@@ -53,6 +55,7 @@ pub enum Body {
     /// The end of an issue.
     IssueCleared(IssueKind),
     /// A change in the life of the session or task: `started`, `ended`, `merged`, …
+    #[non_exhaustive]
     Lifecycle {
         /// Name of the change.
         name: String,
@@ -60,6 +63,7 @@ pub enum Body {
         payload: serde_json::Value,
     },
     /// Output of the agent on its terminal or stream.
+    #[non_exhaustive]
     Output {
         /// The bytes as the agent wrote them.
         bytes: Bytes,

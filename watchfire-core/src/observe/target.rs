@@ -36,6 +36,7 @@ pub enum Target {
     /// The running sessions of a project, by its name or id.
     Project(String),
     /// The session of a task, by default in the project at hand.
+    #[non_exhaustive]
     Task {
         /// Name or id of the project.
         project: Option<String>,

@@ -244,6 +244,7 @@ pub enum Change {
     /// A life changed to this.
     Life(Box<Life>),
     /// A session of a life is over.
+    #[non_exhaustive]
     SessionOver {
         /// The life.
         life: LifeId,
@@ -256,11 +257,13 @@ pub enum Change {
     Run(Box<Run>),
     /// A person took back a claim of success that was never merged. If the person marks it as done, it counts as
     /// finished.
+    #[non_exhaustive]
     Reopened {
         /// The task.
         task: TaskNumber,
     },
     /// A backend was blocked or unblocked.
+    #[non_exhaustive]
     Backend {
         /// The backend.
         backend: BackendName,
@@ -269,6 +272,7 @@ pub enum Change {
         block: Option<Block>,
     },
     /// A request with an id was decided.
+    #[non_exhaustive]
     Command {
         /// The id.
         id: CommandId,
@@ -278,11 +282,13 @@ pub enum Change {
     /// A notice.
     Notice(Notice),
     /// A person stopped all work, or began some again.
+    #[non_exhaustive]
     Halted {
         /// True while the automation starts nothing.
         halted: bool,
     },
     /// Records of requests older than this are forgotten.
+    #[non_exhaustive]
     CommandsForgotten {
         /// The time.
         before: Timestamp,
@@ -290,6 +296,12 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns [`SessionOver`](Self::SessionOver).
+    #[must_use]
+    pub fn session_over(life: LifeId, session: Box<SessionRef>, end: SessionEnd) -> Self {
+        Self::SessionOver { life, session, end }
+    }
+
     /// Returns the session of a life that now runs.
     #[must_use]
     pub fn running(&self) -> Option<&SessionRef> {

@@ -222,6 +222,7 @@ pub trait Workspace: Debug + Send + Sync + 'static {
 #[serde(try_from = "Written", into = "Written")]
 pub enum WorkspaceKey {
     /// The work on a task.
+    #[non_exhaustive]
     Task {
         /// The task.
         task: TaskNumber,
@@ -237,6 +238,12 @@ impl WorkspaceKey {
     #[must_use]
     pub fn new(task: TaskNumber) -> Self {
         Self::Task { task, parallel: None }
+    }
+
+    /// Returns the key of one of several works on `task` at a time, or of the only one.
+    #[must_use]
+    pub fn one_of(task: TaskNumber, parallel: Option<u32>) -> Self {
+        Self::Task { task, parallel }
     }
 
     /// Returns the task, if the work is on one.

@@ -270,6 +270,7 @@ impl Conflict {
 #[non_exhaustive]
 pub enum Published {
     /// The target is now at the candidate's commit.
+    #[non_exhaustive]
     Done {
         /// The checkouts that were updated.
         checkouts: Vec<PathBuf>,
@@ -281,6 +282,14 @@ pub enum Published {
     Incomplete(Obstacle),
     /// The target is no longer at the candidate's base. The work must be merged again.
     Moved,
+}
+
+impl Published {
+    /// Returns [`Done`](Self::Done).
+    #[must_use]
+    pub fn done(checkouts: Vec<PathBuf>) -> Self {
+        Self::Done { checkouts }
+    }
 }
 
 type CleanUp = Box<dyn FnOnce(&Path) + Send + Sync>;
@@ -354,15 +363,31 @@ impl RescueRef {
 #[non_exhaustive]
 pub enum Removed {
     /// Both are gone, and all of the work is reachable.
+    #[non_exhaustive]
     Gone {
         /// Rescue ref of work that was not merged.
         rescued: Option<RescueRef>,
     },
     /// Both are kept.
+    #[non_exhaustive]
     Kept {
         /// The reason.
         reason: String,
     },
+}
+
+impl Removed {
+    /// Returns [`Kept`](Self::Kept).
+    #[must_use]
+    pub fn kept(reason: impl Into<String>) -> Self {
+        Self::Kept { reason: reason.into() }
+    }
+
+    /// Returns [`Gone`](Self::Gone).
+    #[must_use]
+    pub fn gone(rescued: Option<RescueRef>) -> Self {
+        Self::Gone { rescued }
+    }
 }
 
 /// A branch or folder of an agent.

@@ -46,7 +46,7 @@ async fn all_lines(mut screen: Attachment) -> Vec<String> {
 async fn all_bytes(mut output: Attachment) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some(update) = output.next().await {
-        let ScreenUpdate::Output { offset, bytes } = update else { panic!("{update:?}") };
+        let ScreenUpdate::Output { offset, bytes, .. } = update else { panic!("{update:?}") };
         assert_eq!(offset, all.len() as u64);
         all.extend_from_slice(&bytes);
     }

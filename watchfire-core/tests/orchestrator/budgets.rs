@@ -104,7 +104,7 @@ async fn who_cannot_be_asked_is_stopped() {
     let words = "$3.00 of the budget of $2.50 for the day are spent";
     for task in [task, other] {
         assert!(
-            matches!(&summary.endings[&task], Ending::Limited { reason, until: None } if reason == words),
+            matches!(&summary.endings[&task], Ending::Limited { reason, until: None, .. } if reason == words),
             "{summary:?}"
         );
     }

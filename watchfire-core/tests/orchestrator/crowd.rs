@@ -228,7 +228,7 @@ fn compare(temp: &Path, number: u32, log: &SessionLog) -> usize {
                 recorded.extend(bytes);
             }
             Recorded::End { code, .. } => ends.push(code),
-            Recorded::Missing { offset, length } => panic!("agent {number}: {length} bytes at {offset}"),
+            Recorded::Missing { offset, length, .. } => panic!("agent {number}: {length} bytes at {offset}"),
             _ => {}
         }
     }

@@ -36,7 +36,7 @@ async fn a_declared_failure_is_not_merged() {
     let task = world.task("t", &script).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&task], Ending::Failed { reason: "no network".into() });
+    assert_eq!(summary.endings[&task], Ending::failed("no network"));
     let read = world.read(task).await;
     assert_eq!((read.status, read.success), (TaskStatus::Done, Some(false)));
     assert_eq!(read.failure_reason.as_deref(), Some("no network"));
@@ -50,7 +50,9 @@ async fn a_crash_is_visible_and_captured() {
     let after = world.task("after", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert!(matches!(&summary.endings[&crash], Ending::Crashed { reason } if reason.contains("exit code 7")));
+    assert!(
+        matches!(&summary.endings[&crash], Ending::Crashed { reason, .. } if reason.contains("exit code 7"))
+    );
     assert!(summary.endings[&after].is_good(), "others go on");
     let read = world.read(crash).await;
     assert_eq!(read.status, TaskStatus::Ready);
@@ -66,10 +68,7 @@ async fn a_hang_ends_at_its_limit() {
     let task = world.task("t", "echo stuck; trap '' TERM HUP; while :; do sleep 1; done").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(
-        summary.endings[&task],
-        Ending::TimedOut { reason: "took longer than 1s; its last words: stuck".into() }
-    );
+    assert_eq!(summary.endings[&task], Ending::timed_out("took longer than 1s; its last words: stuck"));
 }
 
 /// With an error, by a signal, not at all, or with work that it does after its claim.
@@ -99,7 +98,7 @@ async fn a_failed_verification_is_not_published() {
     let task = world.task("t", DONE).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    let Ending::VerifyFailed { command, how, output } = &summary.endings[&task] else {
+    let Ending::VerifyFailed { command, how, output, .. } = &summary.endings[&task] else {
         panic!("{summary:?}")
     };
     assert_eq!(
@@ -118,7 +117,7 @@ async fn conflict_and_held_are_written_down() {
     world.fake.outcomes.lock().unwrap().extend([(conflict, Outcome::Conflict), (held, Outcome::Held)]);
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&conflict], Ending::Conflict { reason: "a.txt".into() });
+    assert_eq!(summary.endings[&conflict], Ending::conflict("a.txt"));
     assert!(matches!(&summary.open[&held], LifeState::Held { by, .. } if by.to_string().contains("a.txt")));
     assert!(summary.endings[&fine].is_good());
     assert!(world.read(held).await.merge_failure_reason.unwrap().contains("local edits"));
@@ -200,7 +199,7 @@ async fn a_malformed_claim_is_no_claim() {
     let task = world.task("t", "printf 'status: done\\n\\tbroken: [' > \"$WATCHFIRE_TASK_FILE\"").await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    let Ending::Unclaimed { reason } = &summary.endings[&task] else { panic!("{summary:?}") };
+    let Ending::Unclaimed { reason, .. } = &summary.endings[&task] else { panic!("{summary:?}") };
     assert!(reason.contains("task file"), "{reason}");
     assert_eq!(world.read(task).await.title, "t", "the project's own file is untouched");
 }
@@ -223,7 +222,7 @@ async fn stopping_ends_the_tree() {
     .await;
     run.stop();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&task], Ending::Stopped { by: StopReason::Requested });
+    assert_eq!(summary.endings[&task], Ending::stopped(StopReason::Requested));
     assert!(summary.stopped);
     gone(pid).await;
     assert!(world.fake.calls().contains(&"capture 0001".to_owned()));
@@ -242,7 +241,7 @@ async fn a_withdrawn_task_is_stopped() {
         .await
         .unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&draft], Ending::Stopped { by: StopReason::Withdrawn });
+    assert_eq!(summary.endings[&draft], Ending::stopped(StopReason::Withdrawn));
 
     let deleted = world.task("deleted", "sleep 1000").await;
     let run = world.project.run(RunRequest::task(deleted)).await.unwrap();
@@ -250,7 +249,7 @@ async fn a_withdrawn_task_is_stopped() {
     world.life(runs).await;
     world.project.store().delete(deleted).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&deleted], Ending::Stopped { by: StopReason::Withdrawn });
+    assert_eq!(summary.endings[&deleted], Ending::stopped(StopReason::Withdrawn));
 }
 
 async fn done_by_hand_goes_through_the_gate() {
@@ -283,7 +282,7 @@ async fn a_missing_agent_says_so() {
     let run = world.project.run(RunRequest::all()).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&other], Ending::Merged { .. }), "{summary:?}");
-    let Ending::Error { code, message } = &summary.endings[&task] else { panic!("{summary:?}") };
+    let Ending::Error { code, message, .. } = &summary.endings[&task] else { panic!("{summary:?}") };
     assert!(message.contains("codex") && message.contains("shell"), "{message}");
     assert_eq!(code, "unknown_backend");
     let task = world.read(task).await;

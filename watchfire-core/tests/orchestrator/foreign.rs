@@ -159,7 +159,7 @@ async fn a_lost_claim_stops_the_work() {
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
     let ending = &summary.endings[&task];
-    assert_eq!(*ending, Ending::Stopped { by: StopReason::ClaimLost }, "{summary:?}");
+    assert_eq!(*ending, Ending::stopped(StopReason::ClaimLost), "{summary:?}");
     world.change(|change| matches!(change, Change::SessionOver { .. })).await;
     assert!(world.project.sessions().is_empty());
     within(world.orchestrator.shutdown()).await;
@@ -173,7 +173,7 @@ async fn a_store_that_cannot_be_reached() {
     let task = world.task("t", DONE).await;
     faults.add("claim", Some(task), How::Fails(ErrorKind::Io), 2);
     let run = world.project.run(RunRequest::all()).await.unwrap();
-    let waits = |life: &Life| matches!(&life.state, LifeState::Waiting { on: Wait::Trouble { .. } });
+    let waits = |life: &Life| matches!(&life.state, LifeState::Waiting { on: Wait::Trouble { .. }, .. });
     world.life(waits).await;
     assert!(within(run.wait()).await.unwrap().is_good(), "it goes on by itself");
 }

@@ -249,7 +249,7 @@ async fn waits_for_the_machine(world: &mut World) -> Life {
     let life = world
         .life(|life| {
             assert!(!life.ending().is_some_and(|ending| matches!(ending, Ending::Error { .. })), "{life:?}");
-            matches!(life.state, LifeState::Waiting { on: Wait::Trouble { .. } })
+            matches!(life.state, LifeState::Waiting { on: Wait::Trouble { .. }, .. })
         })
         .await;
     let said = life.state.to_string();

@@ -54,7 +54,7 @@ async fn a_limited_agent_blocks_its_backend() {
     assert!(!session.has_ended(), "a person can type into it");
     let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
     within(world.project.stop(life.id)).await.unwrap();
-    assert_eq!(world.ended(limited).await, Ending::Stopped { by: StopReason::Requested });
+    assert_eq!(world.ended(limited).await, Ending::stopped(StopReason::Requested));
 }
 
 /// What the transcript of a resumed conversation held before is over: its limit, its turns and its tokens.
@@ -117,7 +117,7 @@ async fn a_used_up_limit_follows_the_settings() {
     let summary = within(run.wait()).await.unwrap();
     let ending = &summary.endings[&stopped];
     assert!(
-        matches!(ending, Ending::Limited { reason, until: Some(_) } if reason == "used up"),
+        matches!(ending, Ending::Limited { reason, until: Some(_), .. } if reason == "used up"),
         "{ending:?}"
     );
     assert!(matches!(&summary.waiting[&other], Wait::Backend { .. }), "{summary:?}");
@@ -200,7 +200,7 @@ async fn a_stop_between_two_sessions_is_not_lost() {
     world.change(|change| matches!(change, Change::Notice(it) if it.message.contains("resumed"))).await;
     run.stop();
     let summary = within(run.wait()).await.unwrap();
-    assert_eq!(summary.endings[&task], Ending::Stopped { by: StopReason::Requested });
+    assert_eq!(summary.endings[&task], Ending::stopped(StopReason::Requested));
     assert!(!world.fake.calls().iter().any(|call| call.starts_with("publish")));
 }
 
@@ -217,7 +217,7 @@ async fn a_stop_waits_for_no_disk() {
     })
     .await;
     run.stop();
-    assert_eq!(world.ended(task).await, Ending::Stopped { by: StopReason::Requested });
+    assert_eq!(world.ended(task).await, Ending::stopped(StopReason::Requested));
     // The next attempt waits for the one that was left behind, and both go on when the disk does.
     let again = world.project.run(RunRequest::task(task)).await.unwrap();
     drop(opening);
@@ -336,10 +336,10 @@ async fn a_request_with_an_id_has_one_effect() {
     let world = World::new().await;
     let task = world.task("t", "sleep 1000").await;
     let command = || Some(CommandId::new("one").unwrap());
-    let request = || Request::Run { scope: RunRequest::task(task).scope, options: Default::default() };
+    let request = || Request::run(RunRequest::task(task).scope, Default::default());
     let first = within(world.project.request(command(), request())).await.unwrap();
     assert_eq!(within(world.project.request(command(), request())).await.unwrap(), first);
-    let other = Request::Resume { target: ResumeTarget::All };
+    let other = Request::resume(ResumeTarget::All);
     assert_eq!(within(world.project.request(command(), other)).await.unwrap_err().code(), "conflict");
     assert_eq!(world.project.subscribe(None).await.unwrap().snapshot.runs.len(), 1);
 }
@@ -358,7 +358,7 @@ async fn a_cursor_that_cannot_be_resumed_says_why() {
             let project = world.project.clone();
             tokio::spawn(async move {
                 let id = CommandId::new(format!("ask-{n}")).unwrap();
-                project.request(Some(id), Request::Resume { target: ResumeTarget::All }).await
+                project.request(Some(id), Request::resume(ResumeTarget::All)).await
             })
         })
         .collect();
@@ -423,7 +423,7 @@ async fn a_task_that_another_holds_is_not_written_to() {
     let theirs = world.project.store().claim(task, &other, hour).await.unwrap();
     let before = world.read(task).await;
     let run = world.project.run(RunRequest::all()).await.unwrap();
-    let waiting = |life: &Life| matches!(life.state, LifeState::Waiting { on: Wait::Elsewhere { .. } });
+    let waiting = |life: &Life| matches!(life.state, LifeState::Waiting { on: Wait::Elsewhere { .. }, .. });
     let life = world.life(waiting).await;
     assert_eq!(world.read(task).await, before);
     assert_eq!((life.fruitless, life.attempt.0), (0, 0), "it costs no try");

@@ -30,7 +30,7 @@ pub(crate) async fn ends(world: &World, task: TaskNumber) -> Ending {
 }
 
 pub(crate) fn is_internal(ending: &Ending) -> bool {
-    matches!(ending, Ending::Error { code, message } if code == "internal" && message.contains("panicked"))
+    matches!(ending, Ending::Error { code, message, .. } if code == "internal" && message.contains("panicked"))
 }
 
 async fn a_workspace_that_panics_ends_one_life() {

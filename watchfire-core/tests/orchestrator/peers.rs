@@ -370,10 +370,7 @@ async fn an_idle_agent_is_given_the_question() {
     assert!(text.contains(&format!("watchfire-agent answer {} ", open.id)), "{text}");
     assert_eq!(open.to.task(), Some(asked));
     let answered = world.project.answer_inquiry(&open.id, "port 80").await.unwrap();
-    assert_eq!(
-        answered.state,
-        InquiryState::Answered { text: "port 80".into(), by_person: true, status: AnswerStatus::Done }
-    );
+    assert_eq!(answered.state, InquiryState::answered("port 80", true, AnswerStatus::Done));
     let asking = world.project.sessions().into_iter().find(|it| it.info().task == Some(asker));
     let request = WatchRequest::default().with_include([Include::Events]);
     let told = asking.unwrap().log().snapshot(&request).unwrap().events;
@@ -529,13 +526,10 @@ async fn the_person_asks_and_is_asked() {
     let _run = world.project.run(RunRequest::all()).await.unwrap();
     let session = world.session().await;
     let asked = within(world.project.ask(&session.info().id, "how far are you?", None)).await.unwrap();
-    assert_eq!(
-        asked.state,
-        InquiryState::Answered { text: "half way".into(), by_person: false, status: AnswerStatus::Done }
-    );
+    assert_eq!(asked.state, InquiryState::answered("half way", false, AnswerStatus::Done));
     assert!(json(&world, task, "heard")["message"].as_str().unwrap().starts_with("The person who owns"));
     let life = world.life(|life| matches!(life.state, LifeState::Asking { .. })).await;
-    let LifeState::Asking { questions } = &life.state else { panic!() };
+    let LifeState::Asking { questions, .. } = &life.state else { panic!() };
     assert_eq!(questions[0].question, "which port?");
     world.project.answer(life.id, &questions[0].id, "80").await.unwrap();
     world.ended(task).await;

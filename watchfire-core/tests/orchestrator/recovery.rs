@@ -231,7 +231,7 @@ async fn a_task_whose_claim_cannot_be_written() {
     let life = world.life(|life| life.subject.task() == Some(task)).await;
     within(world.project.stop(life.id)).await.unwrap();
     let ending = world.ended(task).await;
-    assert!(matches!(ending, Ending::Stopped { by: StopReason::Requested }), "{ending}");
+    assert!(matches!(ending, Ending::Stopped { by: StopReason::Requested, .. }), "{ending}");
 }
 
 /// A host that cannot end sessions while it is told so.

@@ -321,7 +321,7 @@ async fn a_merge_that_has_been_is_not_tried_again() {
     assert_eq!(prepared(&world), 1);
     world.fake.outcomes.lock().unwrap().insert(task, Outcome::Merged);
     let state = within(world.project.merge(task)).await.unwrap();
-    assert!(matches!(state, LifeState::Ended { how: Ending::Merged { .. } }), "{state:?}");
+    assert!(matches!(state, LifeState::Ended { how: Ending::Merged { .. }, .. }), "{state:?}");
     assert_eq!(prepared(&world), 1);
     let info = world.project.infos(vec![world.project.store().get(task).await.unwrap().value]).await.unwrap();
     assert_eq!(info[0].word(), "merged");
@@ -348,7 +348,7 @@ async fn branches_are_merged_and_removed_when_nothing_runs_on_them() {
     assert_eq!(world.project.remove_branch(going, true).await.unwrap_err().kind(), ErrorKind::Busy);
 
     let state = within(world.project.merge(kept)).await.unwrap();
-    assert!(matches!(state, LifeState::Ended { how: Ending::Merged { .. } }), "{state:?}");
+    assert!(matches!(state, LifeState::Ended { how: Ending::Merged { .. }, .. }), "{state:?}");
     let removed = within(world.project.remove_branch(failed, true)).await.unwrap();
     assert!(matches!(removed, Removed::Gone { .. }), "{removed:?}");
     let calls = world.fake.calls();

@@ -42,7 +42,7 @@ async fn an_agent_that_stays_silent() {
     let task = world.task("t", &script).await;
     let run = world.project.run(RunRequest::task(task)).await.unwrap();
     let summary = within(run.wait()).await.unwrap();
-    let Some(LifeState::Asking { questions }) = summary.open.get(&task) else { panic!("{summary:?}") };
+    let Some(LifeState::Asking { questions, .. }) = summary.open.get(&task) else { panic!("{summary:?}") };
     let [question] = &questions[..] else { panic!("{questions:?}") };
     assert_eq!(question.question, "Which database?");
     let life = world.life(|life| matches!(life.state, LifeState::Asking { .. })).await;
@@ -50,7 +50,7 @@ async fn an_agent_that_stays_silent() {
     within(world.project.answer(life.id, &question.id, "Guess.")).await.unwrap();
     world.life(|life| life.state == LifeState::Running).await;
     let life = world.life(|life| matches!(life.state, LifeState::Asking { .. })).await;
-    let LifeState::Asking { questions } = &life.state else { unreachable!() };
+    let LifeState::Asking { questions, .. } = &life.state else { unreachable!() };
     within(world.project.answer(life.id, &questions[0].id, "Use SQLite.")).await.unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(world.read(task).await.agent_sessions, 4);

@@ -75,7 +75,7 @@ async fn a_stop_drops_no_publication() {
     let by = StopReason::Requested;
     let (slow, other) = (slow.subject.task().unwrap(), other.subject.task().unwrap());
     assert!(matches!(world.ended(slow).await, Ending::Merged { .. }));
-    assert_eq!(world.ended(other).await, Ending::Stopped { by });
+    assert_eq!(world.ended(other).await, Ending::stopped(by));
     assert_eq!(publications(&world), 1);
 }
 

@@ -95,11 +95,11 @@ impl Backend for Shell {
         }
         Ok(if script.starts_with("# stream") {
             launch
-                .with_transport(Transport::Lines { keep_input: false })
+                .with_transport(Transport::lines(false))
                 .with_prompt(PromptDelivery::Typed(format!("id {}", context.session)))
         } else if script.starts_with("# talk") {
             let within = if script.contains("# late") { Duration::from_millis(100) } else { DEADLINE };
-            launch.with_transport(Transport::Dialogue { within })
+            launch.with_transport(Transport::dialogue(within))
         } else {
             launch
         })
@@ -174,7 +174,7 @@ impl Backend for Shell {
         let Some((tokens, text)) = line.strip_prefix("say ").and_then(|line| line.split_once(' ')) else {
             return Vec::new();
         };
-        let mut message = Message::new(Role::Assistant, vec![Part::Text { text: text.to_owned() }]);
+        let mut message = Message::new(Role::Assistant, vec![Part::text(text)]);
         let mut usage = Usage::default();
         usage.output_tokens = tokens.parse().unwrap();
         message.usage = Some(usage);
@@ -342,7 +342,7 @@ impl Workspace for Fake {
             }
             _ => {
                 self.published.lock().unwrap().push(candidate.commit.clone());
-                Published::Done { checkouts: Vec::new() }
+                Published::done(Vec::new())
             }
         })
     }
@@ -366,7 +366,7 @@ impl Workspace for Fake {
 
     async fn remove(&self, request: &RemoveRequest) -> Result<Removed> {
         self.log("remove", &request.key);
-        Ok(Removed::Gone { rescued: None })
+        Ok(Removed::gone(None))
     }
 
     async fn list(&self) -> Result<Vec<BranchInfo>> {

@@ -49,7 +49,7 @@ impl Dialogue for Words {
             }
             ("ask", what) => vec![Move::Write(format!("answer {what}"))],
             ("no", why) => vec![Move::GiveUp(why.into())],
-            _ => vec![Move::Message(Message::new(Role::Assistant, vec![Part::Text { text: line.into() }]))],
+            _ => vec![Move::Message(Message::new(Role::Assistant, vec![Part::text(line)]))],
         }
     }
 

@@ -97,7 +97,9 @@ async fn run(script: &str) -> (Vec<(Source, String)>, SessionEnd) {
                 Body::Status(status) => status.as_str().to_owned(),
                 Body::Event { name, .. } => name.clone(),
                 Body::Transcript(message) => message.text(),
-                Body::Lifecycle { name, payload } if name == "vendor_session" => format!("{name} {payload}"),
+                Body::Lifecycle { name, payload, .. } if name == "vendor_session" => {
+                    format!("{name} {payload}")
+                }
                 Body::Lifecycle { name, .. } if name == "asked_to_commit" => name.clone(),
                 _ => continue,
             };
@@ -228,7 +230,9 @@ async fn errors_are_told_while_it_runs() {
         loop {
             match poll_fn(|cx| Pin::new(&mut follow).poll_next(cx)).await {
                 Some(FollowItem::Record(record)) => match &record.body {
-                    Body::Event { name, payload } if name == "stderr" => return payload["message"].clone(),
+                    Body::Event { name, payload, .. } if name == "stderr" => {
+                        return payload["message"].clone();
+                    }
                     _ => {}
                 },
                 Some(_) => {}

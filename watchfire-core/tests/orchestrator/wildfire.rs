@@ -163,11 +163,11 @@ async fn a_step_is_stopped_with_its_run() {
     let task = draft(&world, "t", "sleep 1000").await;
     let run = world.project.run(RunRequest::wildfire()).await.unwrap();
     let life = world.running().await;
-    assert_eq!(life.subject, Subject::Refine { draft: task });
+    assert_eq!(life.subject, Subject::refine(task));
     run.stop();
     let summary = within(run.wait()).await.unwrap();
     assert!(summary.stopped && summary.endings.is_empty());
-    let ended = |change: &Change| matches!(change, Change::Life(it) if it.ending() == Some(&Ending::Stopped { by: StopReason::Requested }));
+    let ended = |change: &Change| matches!(change, Change::Life(it) if it.ending() == Some(&Ending::stopped(StopReason::Requested)));
     world.change(ended).await;
     assert_eq!(world.read(task).await.status, TaskStatus::Draft);
 }

@@ -121,7 +121,7 @@ pub(crate) fn publish(
         && reach::contains(&repo, current, new)?
     {
         remember(project, key, request.fence.0, &Merged::from(candidate))?;
-        return Ok(Published::Done { checkouts: Vec::new() });
+        return Ok(Published::done(Vec::new()));
     }
     // A candidate on top of one that waits publishes that one too.
     let from = match (current, base) {
@@ -157,7 +157,7 @@ pub(crate) fn publish(
         Ok(Outcome::Done) => {
             publication.finish(project)?;
             queue::withdraw(&repo, &candidate.target, None)?;
-            Ok(Published::Done { checkouts: checkouts.into_iter().map(|checkout| checkout.files).collect() })
+            Ok(Published::done(checkouts.into_iter().map(|checkout| checkout.files).collect()))
         }
         Ok(Outcome::Held(obstacle)) => {
             publication.abandon(project)?;

@@ -29,18 +29,18 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
     let repo = project.open()?;
     match import::import(project, &repo, key) {
         Err(error) if error.kind() == ErrorKind::WorkspaceBroken && !request.discard => {
-            return Ok(Removed::Kept { reason: error.report() });
+            return Ok(Removed::kept(error.report()));
         }
         Err(error) if error.kind() != ErrorKind::WorkspaceBroken => return Err(error),
         // Copies that cannot be imported are set aside below.
         _ => {}
     }
     if let Some(reason) = admin::lock_of_person(&project.admin(key))? {
-        return Ok(Removed::Kept { reason });
+        return Ok(Removed::kept(reason));
     }
     let work = Work::look(project, &repo, key, true)?;
     if work.tip.is_none() && work.scan.is_none() {
-        return Ok(Removed::Gone { rescued: None });
+        return Ok(Removed::gone(None));
     }
     let record = Record::read(project, key)?;
     let target = match &record {
@@ -54,7 +54,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
         Some(_) if request.discard || is_merged(&work, record.as_ref()) => {
             rescue::put_away(project, &repo, key, next_attempt(&repo, key)?, &work)?
         }
-        Some(reason) => return Ok(Removed::Kept { reason }),
+        Some(reason) => return Ok(Removed::kept(reason)),
     };
     if let Some(queued) = record.and_then(|record| record.queued) {
         // A candidate of this work must not be published later.
@@ -71,7 +71,7 @@ pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Remov
         record.base = None;
         record.write(project, key)?;
     }
-    Ok(Removed::Gone { rescued })
+    Ok(Removed::gone(rescued))
 }
 
 /// Returns the reason why work would be lost, if it would.

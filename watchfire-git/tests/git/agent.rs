@@ -243,7 +243,7 @@ async fn a_repository_inside_is_neither_committed_nor_deleted() {
     let kept = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
     assert!(matches!(kept, Removed::Kept { .. }), "{kept:?}");
     let gone = workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
-    let Removed::Gone { rescued: Some(rescued) } = gone else { panic!("{gone:?}") };
+    let Removed::Gone { rescued: Some(rescued), .. } = gone else { panic!("{gone:?}") };
     assert_eq!(repo.git(["show", &format!("{}:cloned/inside", rescued.name)]), "precious\n");
     let aside = repo.root.join(".watchfire/worktrees/aside/0001-0001-1/cloned");
     assert_eq!(git(&aside, ["log", "--format=%s"]).trim(), "inside");

@@ -365,7 +365,7 @@ async fn strategies_shape_the_history() {
         let tip = repo.git(["rev-parse", "watchfire/0001"]);
         assert_eq!(workspace.list().await.unwrap()[0].status, BranchStatus::Merged, "{strategy:?}");
         let removed = workspace.remove(&watchfire_core::workspace::RemoveRequest::new(key(1))).await.unwrap();
-        let watchfire_core::workspace::Removed::Gone { rescued } = removed else {
+        let watchfire_core::workspace::Removed::Gone { rescued, .. } = removed else {
             panic!("{strategy:?}: {removed:?}")
         };
         let kept = rescued.map(|rescued| rescued.commit.to_string());
@@ -441,7 +441,7 @@ mod rewritten {
             assert!(!objects.contains("secret.txt"), "{strategy:?}");
             // The agent's own commits stay.
             let removed = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
-            let Removed::Gone { rescued: Some(rescued) } = removed else { panic!("{removed:?}") };
+            let Removed::Gone { rescued: Some(rescued), .. } = removed else { panic!("{removed:?}") };
             assert!(repo.git(["log", "--format=%H", &rescued.name]).contains(&old));
         }
     }

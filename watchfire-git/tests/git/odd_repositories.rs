@@ -47,14 +47,14 @@ async fn the_first_task_becomes_the_first_commit() {
     let second = open(&workspace, 2).await;
     fs::write(second.cwd.join("second"), "work\n").unwrap();
     capture(&workspace, 2).await;
-    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: vec![repo.root.clone()] });
+    assert_eq!(publish(&workspace, 1).await, Published::done(vec![repo.root.clone()]));
     assert_eq!(repo.read("new"), "work\n");
     // The second one has a history of its own by now.
     assert!(matches!(publish(&workspace, 2).await, Published::Done { .. }));
     assert_eq!(repo.git(["status", "--porcelain"]), "A  staged\n?? .watchfire/\n?? mine\n");
     for n in [1, 2] {
         let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
-        assert_eq!(removed, Removed::Gone { rescued: None });
+        assert_eq!(removed, Removed::gone(None));
     }
     repo.fsck();
 }
@@ -66,7 +66,7 @@ async fn nothing_done_in_an_empty_repository_leaves_nothing() {
     let opened = open(&workspace, 1).await;
     let captured = capture(&workspace, 1).await;
     assert_eq!((captured.tip, captured.commits), (None, 0));
-    assert_eq!(workspace.remove(&RemoveRequest::new(key(1))).await.unwrap(), Removed::Gone { rescued: None });
+    assert_eq!(workspace.remove(&RemoveRequest::new(key(1))).await.unwrap(), Removed::gone(None));
     assert!(!opened.cwd.exists());
     assert!(!repo.root.join(".git/worktrees/watchfire-0001").exists());
 }
@@ -85,7 +85,7 @@ async fn a_detached_head_needs_a_named_target() {
     fs::write(opened.cwd.join("new"), "work\n").unwrap();
     capture(&workspace, 1).await;
     let before = repo.git(["rev-parse", "HEAD"]);
-    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: Vec::new() });
+    assert_eq!(publish(&workspace, 1).await, Published::done(Vec::new()));
     assert_eq!(repo.git(["rev-parse", "HEAD"]), before);
     assert!(!repo.root.join("new").exists());
     let unknown = workspace.open(&OpenRequest::new(key(2), Attempt(1)).with_target("no such")).await;
@@ -108,7 +108,7 @@ async fn a_linked_checkout_can_be_the_project() {
     let merge = workspace.prepare_merge(&merge).await.unwrap();
     let watchfire_core::workspace::Merge::Ready(candidate) = merge else { panic!("{merge:?}") };
     let published = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
-    assert_eq!(published, Published::Done { checkouts: vec![linked.clone()] });
+    assert_eq!(published, Published::done(vec![linked.clone()]));
     assert_eq!(fs::read_to_string(linked.join("new")).unwrap(), "work\n");
     assert_eq!(git(&linked, ["status", "--porcelain"]), "");
     // The main checkout is another project on the same repository.
@@ -131,7 +131,7 @@ async fn a_checkout_of_a_bare_repository_can_be_the_project() {
         assert_eq!(opened.target.as_deref(), Some("main"));
         fs::write(opened.cwd.join(format!("new-{number}")), "work\n").unwrap();
         capture(&workspace, number).await;
-        assert_eq!(publish(&workspace, number).await, Published::Done { checkouts: vec![linked.clone()] });
+        assert_eq!(publish(&workspace, number).await, Published::done(vec![linked.clone()]));
         assert_eq!(fs::read_to_string(linked.join(format!("new-{number}"))).unwrap(), "work\n");
     }
     assert_eq!(git(&linked, ["status", "--porcelain"]), "");
@@ -293,10 +293,10 @@ async fn hostile_names_of_branches_are_names() {
         let merge = workspace.prepare_merge(&request).await.unwrap();
         let watchfire_core::workspace::Merge::Ready(candidate) = merge else { panic!("{merge:?}") };
         let published = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
-        assert_eq!(published, Published::Done { checkouts: Vec::new() }, "{target}");
+        assert_eq!(published, Published::done(Vec::new()), "{target}");
         assert_eq!(repo.git(["show", &format!("refs/heads/{target}:new")]), "work\n");
         let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
-        assert_eq!(removed, Removed::Gone { rescued: None }, "{target}");
+        assert_eq!(removed, Removed::gone(None), "{target}");
     }
     for target in ["", "a..b", "a b", "a.lock", "../main", "a\\b", "@{-1}", "a\nb"] {
         let request = OpenRequest::new(key(9), Attempt(1)).with_target(target);
@@ -424,11 +424,11 @@ async fn a_copied_project_leaves_the_originals_work_alone() {
     fs::write(fresh.cwd.join("other"), "copy\n").unwrap();
     capture(&workspace, 1).await;
     // The linked checkout is the original's.
-    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: Vec::new() });
+    assert_eq!(publish(&workspace, 1).await, Published::done(Vec::new()));
     assert!(!linked.join("other").exists());
     assert_eq!(git(&linked, ["status", "--porcelain"]), "");
     let root = repo.root.clone();
-    assert_eq!(publish(&original, 1).await, Published::Done { checkouts: vec![linked.clone()] });
+    assert_eq!(publish(&original, 1).await, Published::done(vec![linked.clone()]));
     repo.root = root;
     repo.fsck();
 }

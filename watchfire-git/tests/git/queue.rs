@@ -52,7 +52,7 @@ async fn what_waits_is_published_together() {
     // The first one went along, which its task is still to hear.
     assert_eq!(candidate(&workspace, 1).await, first);
     let again = workspace.publish(&first, &PublishRequest::default()).await.unwrap();
-    assert_eq!(again, Published::Done { checkouts: Vec::new() });
+    assert_eq!(again, Published::done(Vec::new()));
     assert!(matches!(prepare(&workspace, 1).await, Merge::Nothing));
     assert!(matches!(attempt(&workspace, 3).await, Published::Done { .. }));
     assert_eq!(repo.read("third"), "3\n");
@@ -60,7 +60,7 @@ async fn what_waits_is_published_together() {
     assert_eq!(repo.git(["status", "--porcelain"]), "");
     for n in 1..4 {
         let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
-        assert_eq!(removed, watchfire_core::workspace::Removed::Gone { rescued: None });
+        assert_eq!(removed, watchfire_core::workspace::Removed::gone(None));
     }
     repo.fsck();
 }
@@ -169,7 +169,7 @@ async fn a_stack_that_is_held_waits_as_one() {
     assert_eq!(repo.git(["log", "--merges", "--format=%s", "main"]).lines().count(), 4);
     for n in 1..5 {
         let removed = workspace.remove(&RemoveRequest::new(key(n))).await.unwrap();
-        assert_eq!(removed, watchfire_core::workspace::Removed::Gone { rescued: None });
+        assert_eq!(removed, watchfire_core::workspace::Removed::gone(None));
     }
     // A person who commits first makes the whole stack void.
     let fifth = {

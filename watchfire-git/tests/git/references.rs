@@ -136,7 +136,7 @@ async fn an_annotated_tag_keeps_nothing_from_being_removed() {
     commit(&repo, "more than the tag has");
     let tip = capture(&workspace, 1).await.tip.unwrap();
     let removed = workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
-    assert!(matches!(removed, Removed::Gone { rescued: Some(_) }), "{removed:?}");
+    assert!(matches!(removed, Removed::Gone { rescued: Some(_), .. }), "{removed:?}");
     assert!(repo.git(["for-each-ref", "--contains", tip.as_str(), "--format=%(refname)"]).contains("rescue"));
     repo.fsck();
 }

@@ -235,7 +235,7 @@ async fn other_branches_and_other_checkouts_of_the_person() {
     let other = repo.beside("other checkout");
     repo.git(["worktree", "add", "-q", other.to_str().unwrap(), "main"]);
     let published = publish(&workspace, 1).await;
-    assert_eq!(published, Published::Done { checkouts: vec![other.clone()] });
+    assert_eq!(published, Published::done(vec![other.clone()]));
     assert!(!repo.root.join("new").exists());
     assert_eq!(fs::read_to_string(other.join("new")).unwrap(), "work\n");
     assert_eq!(crate::support::git(&other, ["status", "--porcelain"]), "");
@@ -243,7 +243,7 @@ async fn other_branches_and_other_checkouts_of_the_person() {
     repo.git(["worktree", "remove", other.to_str().unwrap()]);
     fs::write(opened.cwd.join("more"), "work\n").unwrap();
     capture(&workspace, 1).await;
-    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: Vec::new() });
+    assert_eq!(publish(&workspace, 1).await, Published::done(Vec::new()));
     assert_eq!(repo.git(["show", "main:more"]), "work\n");
     repo.fsck();
 }
@@ -391,7 +391,7 @@ async fn a_worktree_whose_name_begins_like_an_agents_is_brought_along() {
     let opened = open(&workspace, 1).await;
     fs::write(opened.cwd.join("a file.txt"), "work\n").unwrap();
     capture(&workspace, 1).await;
-    assert_eq!(publish(&workspace, 1).await, Published::Done { checkouts: vec![linked.clone()] });
+    assert_eq!(publish(&workspace, 1).await, Published::done(vec![linked.clone()]));
     assert_eq!(git(&linked, ["status", "--porcelain"]), "");
     assert_eq!(fs::read_to_string(linked.join("a file.txt")).unwrap(), "work\n");
 }
@@ -438,7 +438,7 @@ async fn what_a_person_has_locked_never_goes() {
         for discard in [false, true] {
             let request = RemoveRequest::new(TaskNumber::new(1).unwrap()).with_discard(discard);
             match workspace.remove(&request).await.unwrap() {
-                Removed::Kept { reason } => assert!(reason.contains("git worktree unlock"), "{reason}"),
+                Removed::Kept { reason, .. } => assert!(reason.contains("git worktree unlock"), "{reason}"),
                 gone => panic!("{gone:?}"),
             }
         }

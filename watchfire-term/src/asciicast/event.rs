@@ -122,6 +122,7 @@ pub enum CastError {
     Io(#[from] std::io::Error),
     /// A line is not what it should be.
     #[error("line {line} of the recording: {problem}")]
+    #[non_exhaustive]
     Line {
         /// The line, from 1.
         line: usize,

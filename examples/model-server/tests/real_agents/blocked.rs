@@ -204,7 +204,7 @@ async fn story(agent: &Agent, transport: &str, way: &'static Way, dir: PathBuf) 
 fn tells(life: &Life) -> Option<(String, Option<IssueKind>, &'static str)> {
     let detail = life.state.detail().unwrap_or_default();
     Some(match &life.state {
-        LifeState::Limited { issue, until } => {
+        LifeState::Limited { issue, until, .. } => {
             let then = match (life.session.is_some(), until.is_some()) {
                 (true, true) => "its session waits, and goes on at that time",
                 (true, false) => "its session stays, for you or until it goes on by itself",
@@ -215,7 +215,7 @@ fn tells(life: &Life) -> Option<(String, Option<IssueKind>, &'static str)> {
         }
         LifeState::Asking { .. } => (format!("asks: {detail}"), None, "it waits for `watchfire answer`"),
         // An end is no way to be told of an obstacle, so it fits none.
-        LifeState::Ended { how } => {
+        LifeState::Ended { how, .. } => {
             (format!("{}: {detail}", how.word()), Some(IssueKind::SandboxDenied), "the task has failed")
         }
         _ => return None,

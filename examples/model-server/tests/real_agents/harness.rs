@@ -138,7 +138,7 @@ impl Case {
         let program = launch.command.program();
         let talks = matches!(launch.transport, Transport::Dialogue { .. });
         let (mut child, pty, output) = match launch.transport {
-            Transport::Pty { size } => {
+            Transport::Pty { size, .. } => {
                 let (pty, pts) = pty_process::blocking::open().map_err(|error| error.to_string())?;
                 pty.resize(pty_process::Size::new(size.rows(), size.cols()))
                     .map_err(|error| error.to_string())?;
@@ -400,7 +400,7 @@ impl Session<'_> {
         for message in self.spool.take().map(|intake| intake.messages).unwrap_or_default() {
             let endpoint::SpoolMessage::Hook { event, payload, .. } = message else { continue };
             let session = self.vendor_session();
-            let hook = Observation::Hook { event: &event, payload: &payload, session: session.as_deref() };
+            let hook = Observation::hook(&event, &payload, session.as_deref());
             let facts = self.case.backend.interpret(&hook);
             if std::env::var_os("WATCHFIRE_KEEP").is_some() {
                 eprintln!("hook {event}: {facts:?}");

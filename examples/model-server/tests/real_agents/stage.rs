@@ -357,8 +357,10 @@ pub(super) async fn watch(project: ProjectHandle, seen: Arc<Mutex<Watched>>) {
         let Ok(mut seen) = seen.lock() else { return };
         match &record.body {
             Body::Event { name, .. } if name == "turn_completed" => seen.turn = Some(record.source),
-            Body::Event { name, payload } if name == "attention" => seen.remarks.push(payload.to_string()),
-            Body::Event { name, payload } if name == "note" => {
+            Body::Event { name, payload, .. } if name == "attention" => {
+                seen.remarks.push(payload.to_string())
+            }
+            Body::Event { name, payload, .. } if name == "note" => {
                 seen.notes.extend(payload["text"].as_str().map(str::to_owned));
             }
             Body::Status(status) => seen.statuses.push((status.as_str(), record.source)),

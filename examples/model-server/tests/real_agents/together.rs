@@ -171,7 +171,7 @@ async fn decide(project: ProjectHandle) -> Checked {
     while let Some(seen) = changes.next().await {
         let Seen::Record(record) = seen else { continue };
         let Change::Life(life) = record.change else { continue };
-        let LifeState::Asking { questions } = &life.state else { continue };
+        let LifeState::Asking { questions, .. } = &life.state else { continue };
         for question in questions {
             project.answer(life.id, &question.id, DECISION).await.map_err(failed)?;
         }

@@ -61,7 +61,7 @@ fn read(state_dir: &Path) -> Result<Ledger> {
     let mut ledger = Journal::read(journal)?.0.ledger;
     // The journal of a program that has ended still has its work, which goes on when a person or the daemon says so.
     for life in ledger.lives.values_mut().filter(|life| !is_open && !life.waits_for_person()) {
-        life.state = LifeState::Waiting { on: Wait::Resume };
+        life.state = LifeState::waiting(Wait::Resume);
     }
     Ok(ledger)
 }

@@ -309,14 +309,16 @@ fn conversation(out: Out, messages: &[Message]) -> String {
         };
         for part in &message.parts {
             let line = match part {
-                Part::Text { text } => format!("{}\n{}\n", out.style.dim(who), text::lines(text)),
-                Part::ToolCall { name, input } => out.style.dim(&text::line(&format!("→ {name} {input}"))),
+                Part::Text { text, .. } => format!("{}\n{}\n", out.style.dim(who), text::lines(text)),
+                Part::ToolCall { name, input, .. } => {
+                    out.style.dim(&text::line(&format!("→ {name} {input}")))
+                }
                 Part::ToolResult { text, .. } => {
                     // One line each: results of tools are long, and the file has them.
                     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
                     out.style.dim(&text::clip(&text::line(&format!("← {first}")), 160))
                 }
-                Part::Error { text } => out.style.red(&text::line(text)),
+                Part::Error { text, .. } => out.style.red(&text::line(text)),
                 _ => continue,
             };
             let _ = writeln!(shown, "{line}");

@@ -47,7 +47,7 @@ impl Wanted<'_> {
     async fn ask(&self, out: Out, worker: &Worker, interrupts: &Interrupts) -> Result<bool> {
         let Self { task, state, .. } = self;
         let title = text::line(self.title);
-        if let LifeState::Asking { questions } = state {
+        if let LifeState::Asking { questions, .. } = state {
             return self.answer(out, worker, questions, interrupts).await;
         }
         let what = match state {

@@ -84,11 +84,11 @@ impl Board {
             format!("#{number} {title}")
         };
         match subject {
-            Subject::Task { task: number } if run.is_some_and(|run| self.wildfires.contains(&run)) => {
+            Subject::Task { task: number, .. } if run.is_some_and(|run| self.wildfires.contains(&run)) => {
                 format!("Execute {}", task(number))
             }
-            Subject::Task { task: number } => task(number),
-            Subject::Refine { draft } => format!("Refine {}", task(draft)),
+            Subject::Task { task: number, .. } => task(number),
+            Subject::Refine { draft, .. } => format!("Refine {}", task(draft)),
             Subject::Generate => "Generate".to_owned(),
             other => other.to_string(),
         }
@@ -120,7 +120,7 @@ impl Board {
                 }
                 Vec::new()
             }
-            Change::Backend { backend, block } => {
+            Change::Backend { backend, block, .. } => {
                 let text = match block {
                     None => format!("{backend} is no longer blocked"),
                     Some(block) => match &block.until {
@@ -187,7 +187,7 @@ impl Board {
                 _ => (Kind::Step, life.state.word().to_owned()),
             },
             // Waiting for a turn is no news.
-            LifeState::Waiting { on: Wait::Turn } => return said,
+            LifeState::Waiting { on: Wait::Turn, .. } => return said,
             state => (Kind::Step, text::line(&state.to_string())),
         };
         said.push(Said::new(kind, &format!("{name}: {what}")));
@@ -237,7 +237,7 @@ impl Row {
             run: None,
             session: None,
             attempt: Attempt(0),
-            state: LifeState::Waiting { on: Wait::Turn },
+            state: LifeState::waiting(Wait::Turn),
             detail: String::new(),
             began: now,
             who: String::new(),
@@ -250,7 +250,7 @@ impl Row {
 /// Describes an ending in a few words.
 fn how(ending: &Ending) -> String {
     match ending {
-        Ending::Merged { commit, target } => {
+        Ending::Merged { commit, target, .. } => {
             let at =
                 commit.as_deref().and_then(|commit| commit.get(..8)).map(|commit| format!(" as {commit}"));
             let into = target.as_deref().map(|target| format!(" into {target}"));
@@ -258,7 +258,7 @@ fn how(ending: &Ending) -> String {
         }
         Ending::Unmerged => "done, kept on its branch".to_owned(),
         Ending::Nothing => "done, nothing to merge".to_owned(),
-        Ending::Generated { tasks } if tasks.is_empty() => "nothing is left to do".to_owned(),
+        Ending::Generated { tasks, .. } if tasks.is_empty() => "nothing is left to do".to_owned(),
         ending => {
             let reason = ending.reason();
             // The first line that holds words: the report at the end shows the rest.
@@ -277,7 +277,7 @@ mod tests {
 
     fn life(task: TaskNumber, attempt: u32, state: LifeState) -> Change {
         let at = Timestamp::from_unix_millis(0);
-        let mut life = Life::new(LifeId(1), Subject::Task { task }, at);
+        let mut life = Life::new(LifeId(1), Subject::of_task(task), at);
         (life.attempt, life.state) = (Attempt(attempt), state);
         Change::Life(Box::new(life))
     }
@@ -289,7 +289,7 @@ mod tests {
         let session = SessionRef::new("s1".parse().unwrap(), alias, backend, "none", "/", at);
         let mut end = SessionEnd::new("exit code 0");
         (end.usage, end.cost) = (usage, Some(12_345));
-        Change::SessionOver { life: LifeId(1), session: Box::new(session), end }
+        Change::session_over(LifeId(1), Box::new(session), end)
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
             board.take_in(&life(number, attempt, LifeState::Starting), now);
             assert_eq!(board.take_in(&session_over(usage), now), []);
         }
-        let ended = life(number, 2, LifeState::Ended { how: Ending::Unmerged });
+        let ended = life(number, 2, LifeState::ended(Ending::Unmerged));
         let said = board.take_in(&ended, now).remove(0).text;
         assert!(said.ends_with("3000 tokens in, 60 out, $0.0246)"), "{said}");
     }
@@ -316,11 +316,11 @@ mod tests {
         let said = board.take_in(&life(number, 1, LifeState::Starting), now).remove(0);
         assert_eq!((said.kind, said.text.as_str()), (Kind::Step, "#0001 Greet: starting"));
         let command = "make \x1b[1mcheck".to_owned();
-        let said = board.take_in(&life(number, 1, LifeState::Verifying { command }), now).remove(0);
+        let said = board.take_in(&life(number, 1, LifeState::verifying(command)), now).remove(0);
         assert_eq!(said.text, "#0001 Greet: verifying: make  [1mcheck");
         assert_eq!(board.rows.len(), 1);
-        let how = Ending::Failed { reason: "\nno way\nmore".to_owned() };
-        let said = board.take_in(&life(number, 1, LifeState::Ended { how }), now).remove(0);
+        let how = Ending::failed("\nno way\nmore");
+        let said = board.take_in(&life(number, 1, LifeState::ended(how)), now).remove(0);
         assert_eq!((said.kind, said.text.as_str()), (Kind::Bad, "#0001 Greet: failed: no way  (0.0s)"));
         assert_eq!((board.rows.len(), board.ended()), (0, 1));
     }
@@ -330,7 +330,7 @@ mod tests {
         let number = TaskNumber::new(1).unwrap();
         let mut board = Board::new([(number, "Greet".to_owned())].into());
         let questions = vec![watchfire_core::model::Question::new("1", "Which port?")];
-        let said = board.take_in(&life(number, 1, LifeState::Asking { questions }), Instant::now()).remove(0);
+        let said = board.take_in(&life(number, 1, LifeState::asking(questions)), Instant::now()).remove(0);
         assert_eq!((said.kind, said.text.as_str()), (Kind::Attention, "#0001 Greet: asks: Which port?"));
     }
 }

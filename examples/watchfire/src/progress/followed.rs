@@ -194,7 +194,7 @@ impl<'a> Followed<'a> {
         match &record.change {
             // Before the record, which is printed with the title.
             Change::Life(life) => {
-                if !matches!(life.state, LifeState::Waiting { on: Wait::Turn | Wait::OtherProjects }) {
+                if !matches!(life.state, LifeState::Waiting { on: Wait::Turn | Wait::OtherProjects, .. }) {
                     self.queued = None;
                 }
                 self.learn_title(life).await;
@@ -239,7 +239,7 @@ impl<'a> Followed<'a> {
             }
             Change::SessionOver { life, .. } => self.lives.contains(life),
             Change::Run(run) => run.id == self.run,
-            Change::Reopened { task } => self.scope.covers(*task),
+            Change::Reopened { task, .. } => self.scope.covers(*task),
             Change::Notice(notice) => notice.task.is_none_or(|task| self.scope.covers(task)),
             Change::Backend { .. } => true,
             // Of others.
@@ -250,9 +250,9 @@ impl<'a> Followed<'a> {
     /// Looks up the title of a task that is new or may have been renamed by its agent.
     async fn learn_title(&mut self, life: &Life) {
         let number = match life.subject {
-            Subject::Task { task } if self.view.needs_title(task) => task,
+            Subject::Task { task, .. } if self.view.needs_title(task) => task,
             // A refinement may change the title, so it is read again at its end.
-            Subject::Refine { draft } if life.has_ended() || self.view.needs_title(draft) => draft,
+            Subject::Refine { draft, .. } if life.has_ended() || self.view.needs_title(draft) => draft,
             _ => return,
         };
         if let Some(title) = self.worker.title(number).await {

@@ -207,7 +207,7 @@ mod tests {
         let mut board = Board::new([(number, "A rather long title of a task 漢字漢字".to_owned())].into());
         let now = Instant::now();
         let at = Timestamp::from_unix_millis(0);
-        let mut life = Life::new(LifeId(1), Subject::Task { task: number }, at);
+        let mut life = Life::new(LifeId(1), Subject::of_task(number), at);
         life.state = LifeState::Running;
         board.take_in(&Change::Life(Box::new(life)), now);
         board.rows.values_mut().for_each(|row| row.doing = "compiling everything anew".to_owned());

@@ -45,15 +45,15 @@ fn ends(state: &State, wrong: &mut Vec<String>) {
     }
     for life in ledger.ended.values() {
         let Some(ending) = life.ending() else { continue };
-        let stopped = matches!(ending, Ending::Stopped { by: StopReason::Requested });
+        let stopped = matches!(ending, Ending::Stopped { by: StopReason::Requested, .. });
         let is_right = match life.subject {
             // Without its person a chat is over.
             Subject::Chat => stopped || *ending == Ending::Closed,
             // With its run a step is over.
             Subject::Refine { .. } => matches!(ending, Ending::Refined | Ending::Closed),
             Subject::Generate => matches!(ending, Ending::Generated { .. } | Ending::Closed),
-            Subject::Task { task } => match task.value() {
-                FAILS => matches!(ending, Ending::Failed { reason } if reason == "too hard"),
+            Subject::Task { task, .. } => match task.value() {
+                FAILS => matches!(ending, Ending::Failed { reason, .. } if reason == "too hard"),
                 BREAKS => matches!(ending, Ending::VerifyFailed { .. }),
                 IS_STOPPED => stopped,
                 rival if RIVALS.contains(&rival) => {
@@ -71,7 +71,7 @@ fn ends(state: &State, wrong: &mut Vec<String>) {
         wrong.push(format!("run {} has not ended", run.id));
     }
     let generated =
-        |life: &&Life| matches!(life.ending(), Some(Ending::Generated { tasks }) if !tasks.is_empty());
+        |life: &&Life| matches!(life.ending(), Some(Ending::Generated { tasks, .. }) if !tasks.is_empty());
     let generations = ledger.ended.values().filter(generated).count();
     // None, if its kill came after its tasks were written: the next one found them.
     if generations > 1 {

@@ -75,9 +75,8 @@ async fn outlive_a_panic(folder: &Path) {
 async fn drive(folder: &Path, resume: bool) {
     let (orchestrator, project) = open(folder, resume).await;
     let follower = tokio::spawn(follow(subscribe(&project, &folder.join("log")).await, folder.join("log")));
-    ask(&project, folder, "run", Request::Run { scope: Scope::Wildfire, options: RunOptions::default() })
-        .await;
-    ask(&project, folder, "chat", Request::Chat { options: RunOptions::default() }).await;
+    ask(&project, folder, "run", Request::run(Scope::Wildfire, RunOptions::default())).await;
+    ask(&project, folder, "chat", Request::chat(RunOptions::default())).await;
     let mut runs = 0;
     loop {
         let snapshot = project.subscribe(None).await.unwrap().snapshot;
@@ -96,7 +95,7 @@ async fn drive(folder: &Path, resume: bool) {
                 assert!(runs < 20, "the tasks do not come to an end: {snapshot:#?}");
                 // Every other one without wildfire.
                 let scope = if runs % 2 == 0 { Scope::All } else { Scope::Wildfire };
-                let request = Request::Run { scope, options: RunOptions::default() };
+                let request = Request::run(scope, RunOptions::default());
                 let _ = project.request(None, request).await;
             }
         }
@@ -145,10 +144,10 @@ async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Sn
     let _ = match &life.state {
         // It goes on by itself.
         LifeState::Limited { until: Some(_), .. } => Ok(()),
-        LifeState::Asking { questions } => {
+        LifeState::Asking { questions, .. } => {
             let question = questions[0].id.clone();
             let id = format!("answer-{}-{question}", life.id);
-            ask(project, folder, &id, Request::Answer { life: life.id, question, text: "8080".into() }).await;
+            ask(project, folder, &id, Request::answer(life.id, question, "8080")).await;
             Ok(())
         }
         LifeState::Limited { .. } => project.resume(ResumeTarget::Life(life.id)).await,
@@ -157,7 +156,7 @@ async fn tend(project: &ProjectHandle, folder: &Path, life: &Life, snapshot: &Sn
             project.resume(ResumeTarget::Life(life.id)).await
         }
         LifeState::Running if task == Some(IS_STOPPED) && folder.join("parked").exists() => {
-            let request = Request::StopLife { life: life.id, reason: StopReason::Requested };
+            let request = Request::stop_life(life.id, StopReason::Requested);
             ask(project, folder, &format!("stop-{}", life.id), request).await;
             Ok(())
         }

@@ -98,8 +98,8 @@ fn ends(folder: &Path, person: &Person<'_>, lives: &BTreeMap<LifeId, Life>, wron
         let is_right = match life.subject {
             Subject::Chat | Subject::Refine { .. } | Subject::Generate if *ending == Ending::Closed => true,
             Subject::Refine { .. } => *ending == Ending::Refined,
-            Subject::Generate => *ending == Ending::Generated { tasks: Vec::new() },
-            Subject::Task { task } => {
+            Subject::Generate => *ending == Ending::generated(Vec::new()),
+            Subject::Task { task, .. } => {
                 last.insert(task.value(), ending);
                 person.kinds[task.value() as usize - 1].is_final(ending)
             }

@@ -109,10 +109,10 @@ impl Driver<'_> {
     async fn tend(&mut self, life: &Life, rests: bool) {
         // A life may have gone on since the snapshot; then there is nothing to do.
         let _ = match &life.state {
-            LifeState::Asking { questions } if self.now(rests, 20) => {
+            LifeState::Asking { questions, .. } if self.now(rests, 20) => {
                 let question = questions[0].id.clone();
                 let id = format!("answer-{}-{}-{question}", life.id, life.attempt);
-                let request = Request::Answer { life: life.id, question, text: "8080".into() };
+                let request = Request::answer(life.id, question, "8080");
                 ask(&self.project, self.folder, &id, request).await;
                 Ok(())
             }
@@ -121,7 +121,7 @@ impl Driver<'_> {
             }
             LifeState::Held { .. }
             | LifeState::Incomplete { .. }
-            | LifeState::Waiting { on: Wait::Resume }
+            | LifeState::Waiting { on: Wait::Resume, .. }
                 if self.now(rests, 20) =>
             {
                 self.project.resume(ResumeTarget::Life(life.id)).await
@@ -162,7 +162,7 @@ impl Driver<'_> {
                 }
             }
         }
-        let _ = self.project.request(None, Request::Run { scope, options: RunOptions::default() }).await;
+        let _ = self.project.request(None, Request::run(scope, RunOptions::default())).await;
     }
 
     /// Stops what works, or begins a chat.
@@ -183,7 +183,7 @@ impl Driver<'_> {
             }
         }
         if self.random.once_in(300) {
-            let request = Request::Chat { options: RunOptions::default() };
+            let request = Request::chat(RunOptions::default());
             let _ = self.project.request(None, request).await;
         }
     }

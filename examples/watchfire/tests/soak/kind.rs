@@ -70,7 +70,7 @@ impl Kind {
 
     /// Returns true if nothing but a merge ends it.
     pub(super) fn merges(self) -> bool {
-        self.is_final(&Ending::Merged { commit: None, target: None }) && !self.may_conflict()
+        self.is_final(&Ending::merged(None, None)) && !self.may_conflict()
     }
 
     /// Returns true if its task stays ready, so that each run starts it again.
@@ -86,7 +86,7 @@ impl Kind {
     pub(super) fn is_final(self, ending: &Ending) -> bool {
         match self {
             Self::Breaks => matches!(ending, Ending::VerifyFailed { .. }),
-            Self::Fails => matches!(ending, Ending::Failed { reason } if reason == "too hard"),
+            Self::Fails => matches!(ending, Ending::Failed { reason, .. } if reason == "too hard"),
             Self::Crashes => matches!(ending, Ending::Crashed { .. }),
             Self::ClaimsNothing => matches!(ending, Ending::Unclaimed { .. }),
             Self::Hangs => is_stop(ending),
@@ -141,7 +141,7 @@ impl Kind {
 
 /// Returns true for the end of a stop that was asked for.
 pub(super) fn is_stop(ending: &Ending) -> bool {
-    matches!(ending, Ending::Stopped { by: StopReason::Requested })
+    matches!(ending, Ending::Stopped { by: StopReason::Requested, .. })
 }
 
 /// Writes the functions for all scripts. A note of work is made only after the work, so that whatever is noted must never be

@@ -61,7 +61,7 @@ impl Episodes {
             LifeState::Asking { .. } => "asks",
             LifeState::Limited { .. } => "limited",
             LifeState::Held { .. } | LifeState::Incomplete { .. } => "held",
-            LifeState::Ended { how } => {
+            LifeState::Ended { how, .. } => {
                 self.open.remove(&life.id);
                 let message = how.reason().map_or_else(|| how.word().to_owned(), Cow::into_owned);
                 return is_failure(how).then_some(News { event: "failed", message });
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn each_episode_is_told_once() {
-        let task = Subject::Task { task: TaskNumber::new(3).unwrap() };
-        let asking = |text: &str| LifeState::Asking { questions: vec![Question::new("q", text)] };
+        let task = Subject::of_task(TaskNumber::new(3).unwrap());
+        let asking = |text: &str| LifeState::asking(vec![Question::new("q", text)]);
         let mut episodes = Episodes::default();
         let mut events = |state| episodes.take_in(&life(task, state)).map(|news| (news.event, news.message));
         assert_eq!(events(LifeState::Running), None);
@@ -113,9 +113,9 @@ mod tests {
         assert_eq!(events(asking("Which port?")), None);
         assert_eq!(events(LifeState::Running), None);
         assert_eq!(events(asking("And now?")).map(|it| it.0), Some("asks"));
-        let failed = LifeState::Ended { how: Ending::Failed { reason: "no way".to_owned() } };
+        let failed = LifeState::ended(Ending::failed("no way"));
         assert_eq!(events(failed), Some(("failed", "no way".to_owned())));
-        assert_eq!(events(LifeState::Ended { how: Ending::Nothing }), None);
+        assert_eq!(events(LifeState::ended(Ending::Nothing)), None);
         assert_eq!(episodes.take_in(&life(Subject::Chat, asking("you there?"))), None);
     }
 

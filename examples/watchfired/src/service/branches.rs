@@ -50,7 +50,7 @@ impl Daemon {
     async fn removed(&self, project: &str, name: &str, discard: bool) -> Result<()> {
         let project = self.project(project).await?;
         match project.remove_branch(task_of(name)?, discard).await? {
-            Removed::Kept { reason } => {
+            Removed::Kept { reason, .. } => {
                 Err(Error::new(ErrorKind::Conflict, "the branch has work that is not merged")
                     .with("branch", name)
                     .with("reason", reason)
@@ -96,7 +96,7 @@ impl Daemon {
 
 /// Returns whether a merge has ended well. Everything else, such as a conflict or work that is held, needs a person.
 pub(super) fn is_merged(state: &LifeState) -> bool {
-    matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing })
+    matches!(state, LifeState::Ended { how: Ending::Merged { .. } | Ending::Nothing, .. })
 }
 
 /// Returns the task that a branch belongs to.

@@ -203,7 +203,7 @@ impl Followed {
         let ledger = self.project.ledger().await?;
         let agent = of_life(&self.project, &ledger, life).await?;
         let mut events = vec![self.event(name, Some(Payload::Agent(agent)))];
-        if let (LifeState::Ended { how: Ending::Merged { .. } }, Some(task)) =
+        if let (LifeState::Ended { how: Ending::Merged { .. }, .. }, Some(task)) =
             (&life.state, life.subject.task())
         {
             let branch = proto::Branch {

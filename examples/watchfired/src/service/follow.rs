@@ -188,11 +188,11 @@ pub(super) fn raw_output(
 fn chunk(session: &Session, update: ScreenUpdate) -> Option<proto::RawOutputChunk> {
     let of = proto::RawOutputChunk { session_id: session.info().id.to_string(), ..Default::default() };
     match update {
-        ScreenUpdate::Output { offset, bytes } => {
+        ScreenUpdate::Output { offset, bytes, .. } => {
             let offset = offset + bytes.len() as u64;
             Some(proto::RawOutputChunk { data: bytes.to_vec(), offset, ..of })
         }
-        ScreenUpdate::Redraw { lost, snapshot, bytes } => Some(proto::RawOutputChunk {
+        ScreenUpdate::Redraw { lost, snapshot, bytes, .. } => Some(proto::RawOutputChunk {
             data: bytes.to_vec(),
             offset: lost.end,
             skipped: lost.end - lost.start,

@@ -112,9 +112,9 @@ fn conversation(messages: &[Message]) -> String {
         };
         for part in &message.parts {
             let _ = match part {
-                Part::Text { text: said } => writeln!(text, "## {who}\n\n{said}\n"),
+                Part::Text { text: said, .. } => writeln!(text, "## {who}\n\n{said}\n"),
                 Part::ToolCall { name, .. } => writeln!(text, "[Tool: {name}]\n"),
-                Part::Error { text: said } => writeln!(text, "## Error\n\n{said}\n"),
+                Part::Error { text: said, .. } => writeln!(text, "## Error\n\n{said}\n"),
                 _ => Ok(()),
             };
         }

@@ -68,7 +68,7 @@ pub(super) async fn of_life(
     let session = life.session.as_ref();
     let running = session.and_then(|session| project.session(&session.id)).filter(|it| !it.has_ended());
     let asked = match &life.state {
-        LifeState::Asking { questions } => questions.as_slice(),
+        LifeState::Asking { questions, .. } => questions.as_slice(),
         _ => &[],
     };
     Ok(proto::AgentStatus {
@@ -95,7 +95,7 @@ pub(super) async fn of_life(
 
 /// Returns what hinders a life, or its session while it goes on.
 fn issue(life: &Life, session: Option<&Session>) -> Option<proto::AgentIssue> {
-    if let LifeState::Limited { issue, until } = &life.state {
+    if let LifeState::Limited { issue, until, .. } = &life.state {
         return Some(told(issue, Some(&life.since), until.as_ref()));
     }
     let issues = session?.blocks().borrow().issues.clone();

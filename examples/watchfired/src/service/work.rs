@@ -147,13 +147,13 @@ impl Daemon {
         let project = self.project(&request.project_id).await?;
         let options = MergeOptions::default().with_into(some(&request.into).map(str::to_owned));
         Ok(match project.undo(number(request.task_number)?, options).await? {
-            Undone::Merged { by, state } => proto::UndoTaskResponse {
+            Undone::Merged { by, state, .. } => proto::UndoTaskResponse {
                 task_number: wire(by),
                 good: is_merged(&state),
                 outcome: state.to_string(),
                 conflicts: Vec::new(),
             },
-            Undone::Conflicts { by, files } => proto::UndoTaskResponse {
+            Undone::Conflicts { by, files, .. } => proto::UndoTaskResponse {
                 task_number: wire(by),
                 good: false,
                 outcome: "later work has changed the same places".to_owned(),
@@ -181,8 +181,10 @@ impl Daemon {
         let project = self.project(&request.project_id).await?;
         let removed = project.remove_branch(number(request.task_number)?, request.discard).await?;
         let (removed, outcome) = match removed {
-            Removed::Gone { rescued: Some(rescued) } => (true, format!("deleted, kept as {}", rescued.name)),
-            Removed::Kept { reason } => (false, format!("kept: {reason}")),
+            Removed::Gone { rescued: Some(rescued), .. } => {
+                (true, format!("deleted, kept as {}", rescued.name))
+            }
+            Removed::Kept { reason, .. } => (false, format!("kept: {reason}")),
             _ => (true, "deleted".to_owned()),
         };
         Ok(proto::RemoveBranchResponse { removed, outcome })

@@ -37,6 +37,7 @@ type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[non_exhaustive]
 pub enum Followed {
     /// News about a session.
+    #[non_exhaustive]
     Session {
         /// The session.
         session: Arc<Candidate>,
@@ -45,6 +46,7 @@ pub enum Followed {
     },
     /// A session that cannot be followed yet, because all places for watchers are taken. Told once. The stream joins it at
     /// `from` when a place is free.
+    #[non_exhaustive]
     Refused {
         /// The session.
         session: Arc<Candidate>,

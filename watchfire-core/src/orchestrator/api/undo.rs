@@ -13,6 +13,7 @@ use crate::{Error, ErrorKind, Result};
 #[non_exhaustive]
 pub enum Undone {
     /// The work that takes it back went to its merge.
+    #[non_exhaustive]
     Merged {
         /// The task of that work.
         by: TaskNumber,
@@ -20,6 +21,7 @@ pub enum Undone {
         state: LifeState,
     },
     /// Later work has changed the same places. An agent can take it back: a draft is there for that.
+    #[non_exhaustive]
     Conflicts {
         /// The draft.
         by: TaskNumber,

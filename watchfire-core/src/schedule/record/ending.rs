@@ -13,6 +13,7 @@ use crate::model::{TaskNumber, Timestamp};
 #[serde(rename_all = "snake_case", tag = "ending")]
 pub enum Ending {
     /// Verified and merged.
+    #[non_exhaustive]
     Merged {
         /// The merge commit; absent without a repository.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,21 +27,25 @@ pub enum Ending {
     /// Done and, by configuration, not merged.
     Unmerged,
     /// The agent reported failure.
+    #[non_exhaustive]
     Failed {
         /// The agent's reason.
         reason: String,
     },
     /// The agent's process ended before it claimed anything.
+    #[non_exhaustive]
     Crashed {
         /// Exit status and last words.
         reason: String,
     },
     /// The agent ended by itself, well, and claimed nothing.
+    #[non_exhaustive]
     Unclaimed {
         /// Its last words.
         reason: String,
     },
     /// A limit of the provider's plan was reached, where `on_limit` is `stop`, or a budget is used up.
+    #[non_exhaustive]
     Limited {
         /// The agent's or provider's message.
         reason: String,
@@ -49,11 +54,13 @@ pub enum Ending {
         until: Option<Timestamp>,
     },
     /// The session exceeded its time limit.
+    #[non_exhaustive]
     TimedOut {
         /// The limit and the last words.
         reason: String,
     },
     /// A setup command failed in the task's folder, before its agent started.
+    #[non_exhaustive]
     SetupFailed {
         /// The command line.
         command: String,
@@ -63,6 +70,7 @@ pub enum Ending {
         output: String,
     },
     /// A verify command failed on the merged tree, or a setup command before it.
+    #[non_exhaustive]
     VerifyFailed {
         /// The command line.
         command: String,
@@ -72,11 +80,13 @@ pub enum Ending {
         output: String,
     },
     /// Work and target changed the same places.
+    #[non_exhaustive]
     Conflict {
         /// The files.
         reason: String,
     },
     /// Started too often in a row without progress.
+    #[non_exhaustive]
     GaveUp {
         /// Number of starts.
         starts: u32,
@@ -84,6 +94,7 @@ pub enum Ending {
         last: Box<Self>,
     },
     /// Stopped from outside. The work is captured and its branch kept.
+    #[non_exhaustive]
     Stopped {
         /// The reason.
         by: StopReason,
@@ -91,6 +102,7 @@ pub enum Ending {
     /// The draft is ready now.
     Refined,
     /// The work that remains was written as these tasks. None: nothing remains.
+    #[non_exhaustive]
     Generated {
         /// Their numbers.
         tasks: Vec<TaskNumber>,
@@ -100,6 +112,7 @@ pub enum Ending {
     /// The chat is over, or a step whose result is not needed any more.
     Closed,
     /// Something of ours failed.
+    #[non_exhaustive]
     Error {
         /// The stable code of the error.
         code: String,
@@ -109,6 +122,42 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Returns [`Merged`](Self::Merged).
+    #[must_use]
+    pub fn merged(commit: Option<String>, target: Option<String>) -> Self {
+        Self::Merged { commit, target }
+    }
+
+    /// Returns [`Generated`](Self::Generated).
+    #[must_use]
+    pub fn generated(tasks: Vec<TaskNumber>) -> Self {
+        Self::Generated { tasks }
+    }
+
+    /// Returns [`TimedOut`](Self::TimedOut).
+    #[must_use]
+    pub fn timed_out(reason: impl Into<String>) -> Self {
+        Self::TimedOut { reason: reason.into() }
+    }
+
+    /// Returns [`Stopped`](Self::Stopped).
+    #[must_use]
+    pub fn stopped(by: StopReason) -> Self {
+        Self::Stopped { by }
+    }
+
+    /// Returns [`Failed`](Self::Failed).
+    #[must_use]
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self::Failed { reason: reason.into() }
+    }
+
+    /// Returns [`Conflict`](Self::Conflict).
+    #[must_use]
+    pub fn conflict(reason: impl Into<String>) -> Self {
+        Self::Conflict { reason: reason.into() }
+    }
+
     /// Returns the stable word for this ending.
     #[must_use]
     pub fn word(&self) -> &'static str {

@@ -95,6 +95,7 @@ pub struct Life {
 #[serde(rename_all = "snake_case", tag = "subject")]
 pub enum Subject {
     /// A task.
+    #[non_exhaustive]
     Task {
         /// Its number.
         task: TaskNumber,
@@ -102,6 +103,7 @@ pub enum Subject {
     /// A conversation in the project root.
     Chat,
     /// A step of wildfire: a draft is made ready.
+    #[non_exhaustive]
     Refine {
         /// The number of the draft.
         draft: TaskNumber,
@@ -115,6 +117,18 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// Returns [`Task`](Self::Task).
+    #[must_use]
+    pub fn of_task(task: TaskNumber) -> Self {
+        Self::Task { task }
+    }
+
+    /// Returns [`Refine`](Self::Refine).
+    #[must_use]
+    pub fn refine(draft: TaskNumber) -> Self {
+        Self::Refine { draft }
+    }
+
     /// Returns the task, if it is one.
     #[must_use]
     pub fn task(self) -> Option<TaskNumber> {
@@ -186,6 +200,7 @@ impl fmt::Display for Subject {
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum LifeState {
     /// It waits for its turn.
+    #[non_exhaustive]
     Waiting {
         /// The reason.
         on: Wait,
@@ -195,11 +210,13 @@ pub enum LifeState {
     /// The agent works.
     Running,
     /// The agent waits for answers. It holds no slot.
+    #[non_exhaustive]
     Asking {
         /// The open questions.
         questions: Vec<Question>,
     },
     /// An issue blocks the agent. It holds no slot.
+    #[non_exhaustive]
     Limited {
         /// The issue, with its end if that is known.
         issue: Issue,
@@ -216,16 +233,19 @@ pub enum LifeState {
     /// Its work is merged in memory.
     Merging,
     /// A verify command runs on the merged tree.
+    #[non_exhaustive]
     Verifying {
         /// The command line.
         command: String,
     },
     /// The target may move at any moment from now on.
+    #[non_exhaustive]
     Publishing {
         /// The verified merge.
         candidate: Box<Candidate>,
     },
     /// An obstacle that a person can clear keeps the work from being merged or published. Tried again periodically.
+    #[non_exhaustive]
     Held {
         /// The verified merge, if it got that far.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +255,7 @@ pub enum LifeState {
     },
     /// Published, but a checkout of the target could not be updated. Tried again periodically, and can no longer be
     /// stopped.
+    #[non_exhaustive]
     Incomplete {
         /// The published merge.
         candidate: Box<Candidate>,
@@ -242,6 +263,7 @@ pub enum LifeState {
         by: Obstacle,
     },
     /// The life has ended.
+    #[non_exhaustive]
     Ended {
         /// The ending.
         how: Ending,
@@ -249,6 +271,30 @@ pub enum LifeState {
 }
 
 impl LifeState {
+    /// Returns [`Waiting`](Self::Waiting).
+    #[must_use]
+    pub fn waiting(on: Wait) -> Self {
+        Self::Waiting { on }
+    }
+
+    /// Returns [`Verifying`](Self::Verifying).
+    #[must_use]
+    pub fn verifying(command: impl Into<String>) -> Self {
+        Self::Verifying { command: command.into() }
+    }
+
+    /// Returns [`Ended`](Self::Ended).
+    #[must_use]
+    pub fn ended(how: Ending) -> Self {
+        Self::Ended { how }
+    }
+
+    /// Returns [`Asking`](Self::Asking).
+    #[must_use]
+    pub fn asking(questions: Vec<Question>) -> Self {
+        Self::Asking { questions }
+    }
+
     /// Returns the stable word for this state.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -319,11 +365,13 @@ pub enum Wait {
     /// A free slot, of those that all projects share.
     OtherProjects,
     /// Tasks that are not merged, or do not exist.
+    #[non_exhaustive]
     DependsOn {
         /// Their numbers.
         tasks: Vec<TaskNumber>,
     },
     /// An issue of its backend.
+    #[non_exhaustive]
     Backend {
         /// The backend.
         backend: BackendName,
@@ -332,11 +380,13 @@ pub enum Wait {
         until: Option<Timestamp>,
     },
     /// The pause before another attempt.
+    #[non_exhaustive]
     Retry {
         /// The end of the pause.
         until: Timestamp,
     },
     /// Another orchestrator, which holds the claim on its task.
+    #[non_exhaustive]
     Elsewhere {
         /// Time of the next attempt to take the claim.
         until: Timestamp,
@@ -344,6 +394,7 @@ pub enum Wait {
     /// A request to resume it, because the orchestrator ended while it was under way.
     Resume,
     /// Trouble of this machine, which is no fault of the task.
+    #[non_exhaustive]
     Trouble {
         /// The stable code of the error.
         code: String,

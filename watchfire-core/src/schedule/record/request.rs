@@ -55,6 +55,7 @@ impl From<CommandId> for String {
 #[serde(rename_all = "snake_case", tag = "request")]
 pub enum Request {
     /// Run tasks.
+    #[non_exhaustive]
     Run {
         /// The tasks.
         scope: Scope,
@@ -62,11 +63,13 @@ pub enum Request {
         options: RunOptions,
     },
     /// Start a chat.
+    #[non_exhaustive]
     Chat {
         /// The overrides.
         options: RunOptions,
     },
     /// Let an agent propose the definition of the project, or tasks.
+    #[non_exhaustive]
     Generate {
         /// `generate-definition` or `generate-tasks`.
         mode: Mode,
@@ -74,6 +77,7 @@ pub enum Request {
         options: RunOptions,
     },
     /// Merge the finished work of a task, also where `auto_merge` is off.
+    #[non_exhaustive]
     Merge {
         /// The task.
         task: TaskNumber,
@@ -84,6 +88,7 @@ pub enum Request {
         accept: Accept,
     },
     /// Stop a run. Its lives are stopped unless another run covers them.
+    #[non_exhaustive]
     StopRun {
         /// The run.
         run: RunId,
@@ -92,6 +97,7 @@ pub enum Request {
     /// person runs or resumes something.
     StopAll,
     /// Stop one life.
+    #[non_exhaustive]
     StopLife {
         /// The life.
         life: LifeId,
@@ -99,11 +105,13 @@ pub enum Request {
         reason: StopReason,
     },
     /// Continue lives that wait for a person.
+    #[non_exhaustive]
     Resume {
         /// The lives.
         target: ResumeTarget,
     },
     /// Give the next sessions of a life the variables of the caller.
+    #[non_exhaustive]
     Equip {
         /// The life.
         life: LifeId,
@@ -111,6 +119,7 @@ pub enum Request {
         environment: CallerEnvironment,
     },
     /// Answer a question of an agent.
+    #[non_exhaustive]
     Answer {
         /// The life that asks.
         life: LifeId,
@@ -121,6 +130,38 @@ pub enum Request {
     },
     /// Suspend everything and close the project.
     Close,
+}
+
+impl Request {
+    /// Returns [`StopLife`](Self::StopLife).
+    #[must_use]
+    pub fn stop_life(life: LifeId, reason: StopReason) -> Self {
+        Self::StopLife { life, reason }
+    }
+
+    /// Returns [`Chat`](Self::Chat).
+    #[must_use]
+    pub fn chat(options: RunOptions) -> Self {
+        Self::Chat { options }
+    }
+
+    /// Returns [`Answer`](Self::Answer).
+    #[must_use]
+    pub fn answer(life: LifeId, question: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::Answer { life, question: question.into(), text: text.into() }
+    }
+
+    /// Returns [`Run`](Self::Run).
+    #[must_use]
+    pub fn run(scope: Scope, options: RunOptions) -> Self {
+        Self::Run { scope, options }
+    }
+
+    /// Returns [`Resume`](Self::Resume).
+    #[must_use]
+    pub fn resume(target: ResumeTarget) -> Self {
+        Self::Resume { target }
+    }
 }
 
 /// The lives that a request resumes.

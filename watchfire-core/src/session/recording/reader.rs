@@ -27,6 +27,7 @@ pub struct Recording {
 #[non_exhaustive]
 pub enum Recorded {
     /// The terminal has this size from here on.
+    #[non_exhaustive]
     Resize {
         /// When it was resized.
         at: Timestamp,
@@ -34,6 +35,7 @@ pub enum Recorded {
         size: Size,
     },
     /// Output.
+    #[non_exhaustive]
     Output {
         /// When its first byte came. The last came at most 30 ms later.
         at: Timestamp,
@@ -43,6 +45,7 @@ pub enum Recorded {
         bytes: Vec<u8>,
     },
     /// Output that was not kept: the disk was full, or the recording has grown beyond its limit since.
+    #[non_exhaustive]
     Missing {
         /// Offset of the first byte that is missing.
         offset: u64,
@@ -50,6 +53,7 @@ pub enum Recorded {
         length: u64,
     },
     /// The last process of the agent has ended, and nothing follows. Absent if the guardian was killed.
+    #[non_exhaustive]
     End {
         /// When it ended.
         at: Timestamp,

@@ -64,6 +64,7 @@ pub enum ScreenUpdate {
     /// The screen changed. The first update of an attachment is the whole screen.
     Changed(ScreenChange),
     /// The agent wrote output.
+    #[non_exhaustive]
     Output {
         /// Offset of the first byte.
         offset: u64,
@@ -71,6 +72,7 @@ pub enum ScreenUpdate {
         bytes: Bytes,
     },
     /// Raw output continues at `lost.end`, because the reader is new or fell behind the retained output.
+    #[non_exhaustive]
     Redraw {
         /// Offsets of output that is not delivered; empty if nothing is missing.
         lost: Range<u64>,

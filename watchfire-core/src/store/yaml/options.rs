@@ -74,8 +74,17 @@ pub enum Watching {
     /// File system events, and polling in case they are lost.
     Events,
     /// Polling only.
+    #[non_exhaustive]
     PollingOnly {
         /// The reason why there are no events.
         reason: String,
     },
+}
+
+impl Watching {
+    /// Returns [`PollingOnly`](Self::PollingOnly).
+    #[must_use]
+    pub fn polling_only(reason: impl Into<String>) -> Self {
+        Self::PollingOnly { reason: reason.into() }
+    }
 }

@@ -12,12 +12,21 @@ pub enum Selection {
     /// Cells from one place to another, as text runs.
     Running(Range<Place>),
     /// A rectangle.
+    #[non_exhaustive]
     Block {
         /// Numbers of its rows.
         lines: Range<u64>,
         /// Its columns.
         columns: Range<u16>,
     },
+}
+
+impl Selection {
+    /// Returns [`Block`](Self::Block).
+    #[must_use]
+    pub fn block(lines: Range<u64>, columns: Range<u16>) -> Self {
+        Self::Block { lines, columns }
+    }
 }
 
 impl From<Range<Place>> for Selection {

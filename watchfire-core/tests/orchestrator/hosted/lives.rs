@@ -80,10 +80,7 @@ async fn called_by(before: &str, is_under_way: &str) {
     let mut world = World::in_folder(killable.kill()).await;
     let session = world.session().await;
     let asked = within(world.project.ask(&session.info().id, "how are you?", None)).await.unwrap();
-    assert_eq!(
-        asked.state,
-        InquiryState::Answered { text: "fine".into(), by_person: false, status: AnswerStatus::Done }
-    );
+    assert_eq!(asked.state, InquiryState::answered("fine", false, AnswerStatus::Done));
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
     assert_eq!(starts(world.temp.path()), 1);
     within(world.orchestrator.shutdown()).await;
@@ -286,7 +283,7 @@ async fn crashed_alone() {
     let mut world = World::in_folder(temp).await;
     let life = world.life(|life| life.setback.is_some() || life.has_ended()).await;
     let ending = life.setback.clone().or_else(|| life.ending().cloned()).unwrap();
-    let Ending::Crashed { reason } = &ending else { panic!("{ending}") };
+    let Ending::Crashed { reason, .. } = &ending else { panic!("{ending}") };
     assert!(reason.contains("exit code 9") && reason.contains("the reason"), "{reason}");
     assert_eq!(life.subject.task(), Some(task));
 }
@@ -360,7 +357,7 @@ async fn asked_by_call() {
     // What an agent waits for counts once its output was read again.
     within(session.blocks().wait_for(|blocks| !blocks.questions.is_empty())).await.unwrap();
     let life = asking(&world).await;
-    let LifeState::Asking { questions } = &life.state else { unreachable!() };
+    let LifeState::Asking { questions, .. } = &life.state else { unreachable!() };
     assert_eq!(questions[0].question, "Which port?");
     within(world.project.answer(life.id, &questions[0].id, "8080")).await.unwrap();
     assert!(matches!(world.ended(task).await, Ending::Merged { .. }));

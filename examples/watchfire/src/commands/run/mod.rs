@@ -367,7 +367,7 @@ pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result
         }
         // A life that runs needs no resume.
         (Word::Resume, _) if life.waits_for_person() => worker.resume(life.id).await.map(|()| String::new()),
-        (Word::Answer { question, text }, LifeState::Asking { questions }) => {
+        (Word::Answer { question, text }, LifeState::Asking { questions, .. }) => {
             let id = match (question, questions.as_slice()) {
                 (Some(id), _) => id,
                 (None, [only]) => only.id.clone(),

@@ -74,7 +74,7 @@ pub(super) fn json_summary(ended: &Ended) -> serde_json::Value {
 /// Returns what a task waits for, for programs.
 fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
     let (what, questions) = match state {
-        LifeState::Asking { questions } => ("answer", questions.as_slice()),
+        LifeState::Asking { questions, .. } => ("answer", questions.as_slice()),
         LifeState::Limited { .. } => ("limit", &[][..]),
         _ => ("obstacle", &[][..]),
     };
@@ -194,7 +194,7 @@ pub(in crate::commands) fn next_step_of(number: TaskNumber, state: &LifeState) -
     match state {
         LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
         LifeState::Asking { .. } => Some(format!("watchfire answer {} \"…\"", number.value())),
-        LifeState::Limited { issue, until } => {
+        LifeState::Limited { issue, until, .. } => {
             let by_itself = match issue.reset_at.is_some() && until.is_none() {
                 true => "; `on_limit: wait` in project.yaml goes on by itself",
                 false => "",
