@@ -153,15 +153,14 @@ fn what_no_task_could_run_with_is_one_error_before_anything_is_claimed() {
     }
     let project = root.join(".watchfire/project.yaml");
     let plain = fs::read_to_string(&project).unwrap();
-    let settings = world.home.join(".watchfire/settings.yaml");
-    let own = fs::read_to_string(&settings).unwrap_or_default();
-    for (project_line, own_lines, code, part) in [
+    let settings = world.path("watchfire-home/settings.yaml");
+        for (project_line, own_lines, code, part) in [
         ("verify: ['no-such-program --all']", "", "program_missing", "no-such-program"),
         ("setup: ['no-such-program']", "", "program_missing", "setup"),
         ("", "agents: {scripted: {transport: pigeon}}\n", "invalid_input", "agents.scripted.transport"),
     ] {
         fs::write(&project, format!("{plain}{project_line}\n")).unwrap();
-        fs::write(&settings, format!("{own}{own_lines}")).unwrap();
+        fs::write(&settings, format!("version: 1\n{own_lines}")).unwrap();
         let error = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).code(1).json_error();
         assert_eq!(error["code"], code, "{error}");
         assert!(error.to_string().contains(part), "{error}");
