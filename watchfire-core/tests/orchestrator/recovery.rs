@@ -38,6 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_claim_that_two_starts_cannot_write,
         ),
         trial("a_task_whose_claim_cannot_be_written_is_stopped", a_task_whose_claim_cannot_be_written),
+        trial("work_that_was_done_when_it_was_stopped_is_known_to_be_unmerged", done_and_stopped_and_killed),
         trial("an_agent_that_does_not_end_fails_the_start", an_agent_that_does_not_end),
         trial("a_store_that_panics_while_recovering_ends_one_life", a_store_that_panics_while_recovering),
         trial("a_claim_whose_work_cannot_be_captured_merges_nothing", a_claim_whose_work_cannot_be_captured),
@@ -58,6 +59,12 @@ fn orchestrate(args: RoleArgs) -> i32 {
         println!("open");
         std::io::stdout().flush().unwrap();
         let merge = args.args().len() == 1;
+        let (stop, stopped, its) = (temp.join("stop"), temp.join("stopped"), project.clone());
+        tokio::spawn(async move {
+            appears(&stop).await;
+            its.stop_all().await.unwrap();
+            std::fs::write(stopped, "").unwrap();
+        });
         project.run(RunRequest::all().with_merge(merge)).await.unwrap().wait().await.unwrap();
         // A run with nothing but a question is over. The end of this program would end its agent in order.
         if temp.join("hosted").exists() {
@@ -232,6 +239,33 @@ async fn a_task_whose_claim_cannot_be_written() {
     within(world.project.stop(life.id)).await.unwrap();
     let ending = world.ended(task).await;
     assert!(matches!(ending, Ending::Stopped { by: StopReason::Requested, .. }), "{ending}");
+}
+
+/// Killed after the claim is in the task's file, and before the journal has it.
+async fn done_and_stopped_and_killed() {
+    let world = World::new().await;
+    let script = "trap '' HUP TERM; cd ../../../..; touch up; sleep 1000";
+    let task = world.task("t", script).await;
+    let World { temp, orchestrator, project, .. } = world;
+    let file = project.root().join(".watchfire/tasks/0001.yaml");
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+
+    let mut child = start(temp.path(), &[]);
+    appears(&temp.path().join("up")).await;
+    std::fs::write(temp.path().join("stop"), "").unwrap();
+    appears(&temp.path().join("stopped")).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let is_status = |line: &&str| line.starts_with("status:");
+    let rest: String = text.lines().filter(|line| !is_status(line)).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&file, format!("{rest}status: done\nsuccess: true\n")).unwrap();
+
+    let mut world = World::in_folder(temp).await;
+    assert!(matches!(world.ended(task).await, Ending::Stopped { by: StopReason::Requested, .. }));
+    let info = world.project.infos(vec![world.read(task).await]).await.unwrap().remove(0);
+    assert!(matches!(info.ending(), Some(Ending::Stopped { .. })), "{info:?}");
 }
 
 /// A host that cannot end sessions while it is told so.

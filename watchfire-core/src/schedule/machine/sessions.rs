@@ -250,13 +250,22 @@ impl Schedule {
     /// Sets a life to asking after its session has ended, unless the questions are answered by now.
     fn asked(&mut self, id: LifeId, questions: Vec<Question>, session: Option<&crate::model::SessionId>) {
         let Some(life) = self.live(id) else { return };
-        let is_answered = |asked: &Question| {
-            let is_same = |answer: &Answer| answer.id == asked.id && answer.question == asked.question;
-            life.answers.iter().any(|answer| is_same(answer) && answer.session.as_ref() == session)
-        };
-        let open: Vec<_> = questions.into_iter().filter(|asked| !is_answered(asked)).collect();
+        let (mut open, mut again) = (Vec::new(), Vec::new());
+        for asked in questions {
+            let is_same = |answer: &&Answer| answer.id == asked.id && answer.question == asked.question;
+            let given: Vec<_> = life.answers.iter().filter(is_same).collect();
+            match given.as_slice() {
+                // Answered while the session was being ended.
+                given if given.iter().any(|answer| answer.session.as_ref() == session) => {}
+                // Asked in spite of its prompt, and ended before it could be told. Once: else an agent that asks in each of its
+                // sessions would start for ever.
+                [before] => again.push(Answer { session: session.cloned(), ..(*before).clone() }),
+                _ => open.push(asked),
+            }
+        }
+        self.change(id, |life| life.answers.extend(again));
         match open.is_empty() {
-            // Answered while the session was being ended: the next attempt finds the answer in its prompt.
+            // The next attempt finds the answers in its prompt.
             true => self.rest(id),
             false => self.set(id, LifeState::Asking { questions: open }),
         }

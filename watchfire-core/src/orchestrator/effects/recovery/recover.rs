@@ -247,8 +247,9 @@ async fn end_session(shared: Arc<ProjectShared>, life: Life) -> Result<Left> {
     };
     shared.notice(NoticeCode::Recovered, Some(task), "its session was lost with its orchestrator");
     if matches!(life.stop, Some(StopReason::Requested | StopReason::Withdrawn)) {
-        // A stop was recorded first: what its agent said of its work afterwards does not count.
-        return interrupted();
+        // A stop was recorded first: what its agent said of its work afterwards does not count. What the task's file says by
+        // now does: that this work is done, and not merged.
+        return done_in_file(shared, task).await.map(Left::Outcome);
     }
     let (claim, mut questions) = read_claim(task, session, directory).await?;
     let (project, _) = shared.settings().await?;

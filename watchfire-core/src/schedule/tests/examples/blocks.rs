@@ -288,6 +288,25 @@ fn a_question_that_was_answered_is_not_asked_again() {
 }
 
 #[test]
+fn an_answer_is_given_once_more_to_an_agent_that_ended_before_it_was_told() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let asked = [Question::new("q1", "why?")];
+    world.finish(1, Outcome::Asked(asked.to_vec()));
+    world.answer(1, "q1", "because").unwrap();
+    world.bring_up(1);
+    // It asked in spite of its prompt, and was killed with its program.
+    world.finish(1, Outcome::Asked(asked.to_vec()));
+    assert_eq!((world.state(1), world.life(1).answers.len()), ("starting", 2));
+    world.bring_up(1);
+    world.finish(1, Outcome::Asked(asked.to_vec()));
+    assert_eq!(world.state(1), "asking", "or it would start for ever");
+    world.answer(1, "q1", "because").unwrap();
+    assert_eq!(world.state(1), "starting");
+}
+
+#[test]
 fn trouble_of_this_machine_pauses_all_starts_and_ends_nothing() {
     let mut world = world(one_by_one(), [card(1, &[]), card(2, &[]), card(3, &[])]);
     let run = world.run(Scope::All);
