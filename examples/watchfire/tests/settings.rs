@@ -34,6 +34,9 @@ fn settings_of_the_project_are_changed_one_by_one() {
         ("sandbox", "nosuch", "unknown_sandbox"),
         ("default_branch", "nosuch", "default_branch"),
         ("time_limit", "forever", "45m"),
+        ("verify", "no-such-program --all", "not installed"),
+        ("verify", "[1]", "a command, or several"),
+        ("on_limit", "never", "ask, wait or stop"),
         ("verfy", "x", "not a setting that can be changed here"),
     ] {
         let before = file();
@@ -41,6 +44,12 @@ fn settings_of_the_project_are_changed_one_by_one() {
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(file(), before);
     }
+    world.run(&root, ["settings", "verify", r#"["true", "test -e a.txt"]"#]).good();
+    let commands = world.run(&root, ["settings", "verify", "--json"]).good().json();
+    assert!(commands.to_string().contains(r#"["true","test -e a.txt"]"#), "{commands}");
+    world.run(&root, ["settings", "verify", ""]).good();
+    world.run(&root, ["settings", "on_limit", "wait"]).good();
+    assert!(file().contains(r#"on_limit: "wait""#), "{}", file());
     let error = world.run(&root, ["settings", "verfy"]).code(1).stderr;
     assert!(error.contains("did you mean `verify`?"), "{error}");
     assert_eq!(world.run(&root, ["settings", "time_limit"]).good().stdout.trim(), "", "it has no value");
@@ -154,7 +163,7 @@ fn what_no_task_could_run_with_is_one_error_before_anything_is_claimed() {
     let project = root.join(".watchfire/project.yaml");
     let plain = fs::read_to_string(&project).unwrap();
     let settings = world.path("watchfire-home/settings.yaml");
-        for (project_line, own_lines, code, part) in [
+    for (project_line, own_lines, code, part) in [
         ("verify: ['no-such-program --all']", "", "program_missing", "no-such-program"),
         ("setup: ['no-such-program']", "", "program_missing", "setup"),
         ("", "agents: {scripted: {transport: pigeon}}\n", "invalid_input", "agents.scripted.transport"),

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 use watchfire_core::model::{KEYS, Key, KeyFile, Project, ProjectStatus, Settings, unknown_keys};
+use watchfire_core::orchestrator::check_commands;
 use watchfire_core::schedule::resolve;
 use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::workspace::Workspace as _;
@@ -57,6 +58,9 @@ const OF_PROJECT: &[(&str, &str)] = &[
     ("status", "Status (active, archived)"),
 ];
 
+/// Further ones, which are not asked for.
+const MORE_OF_PROJECT: [&str; 3] = ["setup", "verify", "on_limit"];
+
 pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
     if args.global {
         return global(context, args).await;
@@ -66,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
     let patch = match (&args.key, &args.value) {
         (Some(key), Some(value)) => {
             let patch = with(ProjectPatch::new(), key, value)?;
-            would_work(context, &place, &patch).await?;
+            would_work(context, &place, &now, &patch).await?;
             patch
         }
         (None, _) if !args.list && !context.out.json && terminal::is_interactive() => questions(&now)?,
@@ -81,7 +85,12 @@ pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
 }
 
 /// Refuses what no run could start with.
-async fn would_work(context: &Context, place: &OpenProject, patch: &ProjectPatch) -> Result<()> {
+async fn would_work(
+    context: &Context,
+    place: &OpenProject,
+    now: &Project,
+    patch: &ProjectPatch,
+) -> Result<()> {
     let named =
         |field: &'static str| move |error: Error| error.with("file", "project.yaml").with("field", field);
     if let Patch::Set(agent) = &patch.default_agent {
@@ -90,6 +99,12 @@ async fn would_work(context: &Context, place: &OpenProject, patch: &ProjectPatch
     }
     if let Some(sandbox) = &patch.sandbox {
         compose::sandboxes()?.parse(sandbox).map_err(named("sandbox"))?;
+    }
+    let mut next = now.clone();
+    next.setup = patch.setup.clone().unwrap_or(next.setup);
+    next.verify = patch.verify.clone().unwrap_or(next.verify);
+    if patch.setup.is_some() || patch.verify.is_some() {
+        check_commands(&next, std::env::var_os("PATH").as_deref())?;
     }
     for (field, text) in [("time_limit", &patch.time_limit), ("stall_after", &patch.stall_after)] {
         if let Patch::Set(text) = text {
@@ -194,6 +209,13 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
         "default_agent" => {
             patch.default_agent = if value.is_empty() { Patch::Clear } else { Patch::Set(value.parse()?) };
         }
+        "setup" => patch.setup = Some(commands(value).ok_or_else(|| bad(COMMANDS))?),
+        "verify" => patch.verify = Some(commands(value).ok_or_else(|| bad(COMMANDS))?),
+        "on_limit" if value.is_empty() => patch.on_limit = Patch::Clear,
+        "on_limit" => {
+            let on_limit = serde_json::from_value(value.into()).map_err(|_| bad("ask, wait or stop"))?;
+            patch.on_limit = Patch::Set(on_limit);
+        }
         "max_parallel" if value.is_empty() => patch.max_parallel = Patch::Clear,
         "max_parallel" => {
             let count =
@@ -212,7 +234,7 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
             });
         }
         _ => {
-            let names: Vec<_> = OF_PROJECT.iter().map(|(name, _)| *name).collect();
+            let names: Vec<_> = OF_PROJECT.iter().map(|(name, _)| *name).chain(MORE_OF_PROJECT).collect();
             return Err(Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
                 .with("field", key)
                 .with("expected", names.join(", "))
@@ -220,6 +242,18 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
         }
     }
     Ok(patch)
+}
+
+/// The form of [`commands`].
+const COMMANDS: &str = r#"a command, or several as ["one", "two"]"#;
+
+/// Reads one command, or a list in JSON. Empty: none.
+fn commands(value: &str) -> Option<Vec<String>> {
+    match value.trim() {
+        "" => Some(Vec::new()),
+        list if list.starts_with('[') => serde_json::from_str(list).ok(),
+        line => Some(vec![line.to_owned()]),
+    }
 }
 
 /// Returns the keys of the table that stand for this one, also without a value.
