@@ -1,6 +1,6 @@
 //! Processes that a session left behind when both its orchestrator and its guardian were killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,9 +14,9 @@ use crate::model::SessionId;
 
 /// Number of times the list of processes is read, to catch processes that start during a reading.
 const ROUNDS: usize = 32;
-/// Pause before processes are read again that were just starting another program, and the number of pauses. Some have no
-/// environment at all, and never will.
-const STARTING: (Duration, usize) = (Duration::from_millis(2), 10);
+/// Pause before processes are read again that are just starting another program, and the number of pauses: on a busy machine one
+/// may be held up there.
+const STARTING: (Duration, usize) = (Duration::from_millis(2), 500);
 /// Maximum time to wait until killed processes are gone.
 const GONE: Duration = Duration::from_secs(5);
 
@@ -31,9 +31,11 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
     let mark = format!("{SESSION_MARK}={session}");
     let mut held: BTreeMap<u32, OwnedFd> = BTreeMap::new();
     let (mut rounds, mut pauses) = (ROUNDS, STARTING.1);
+    // Those that nobody knows of yet.
+    let mut waited: Option<BTreeSet<u32>> = None;
     while rounds > 0 {
         rounds -= 1;
-        let (before, mut is_unclear) = (held.len(), false);
+        let (before, mut unclear) = (held.len(), BTreeSet::new());
         // A process that starts during a reading of `/proc` is found in the next round, since its parent is
         // stopped by then.
         for pid in own_processes() {
@@ -44,7 +46,7 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
                 Some(true) => {}
                 Some(false) => continue,
                 None => {
-                    is_unclear = true;
+                    unclear.insert(pid);
                     continue;
                 }
             }
@@ -55,18 +57,23 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
                 Some(true) if pidfd_send_signal(&handle, Signal::STOP).is_ok() => {
                     drop(held.insert(pid, handle))
                 }
-                None => is_unclear = true,
+                None => drop(unclear.insert(pid)),
                 _ => {}
             }
         }
-        // Otherwise a whole reading found nothing new, and everything found before is stopped.
+        // Otherwise a whole reading found nothing new, and everything found before is stopped: what begins to start from here on
+        // is nobody's of this session.
         if held.len() == before {
-            if !is_unclear || pauses == 0 {
+            let left = waited.map_or(unclear.clone(), |waited| &waited & &unclear);
+            if left.is_empty() || pauses == 0 {
                 break;
             }
+            waited = Some(left);
             pauses -= 1;
             rounds += 1;
             std::thread::sleep(STARTING.0);
+        } else {
+            waited = None;
         }
     }
     let end = Instant::now() + GONE;
@@ -95,14 +102,28 @@ fn own_processes() -> Vec<u32> {
     entries.filter_map(|entry| owned(entry.ok()?)).collect()
 }
 
-/// Returns `None` for a process without an environment: it may be within `execve`, where the kernel shows none yet.
+/// Returns `None` for a process within `execve`, where the kernel shows no environment yet.
 fn is_marked(pid: u32, mark: &str) -> Option<bool> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let read = || fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mut environment = read();
     // A zombie and a thread of the kernel have none either, and no program.
     if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
-        return None;
+        if is_starting(pid) {
+            return None;
+        }
+        // Either it has none, or it has just got it.
+        environment = read();
     }
     Some(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+}
+
+/// Returns true if a process has no place for an environment yet: field 51 of its `stat`, `env_end`, is set by the end of
+/// `execve`, also for an empty one.
+fn is_starting(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program may hold spaces and parentheses; field 3 is the first behind it.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    fields.split(' ').nth(51 - 3) == Some("0")
 }
 
 #[cfg(test)]
@@ -127,6 +148,19 @@ mod tests {
             all.iter_mut().for_each(|child| assert!(child.wait().is_ok()));
             assert_eq!((ended, left), (16, 0));
         }
+    }
+
+    #[test]
+    fn one_without_an_environment_is_not_waited_for() {
+        let mut empty = Command::new("/bin/sleep").arg("300").env_clear().spawn().unwrap();
+        let known = || is_marked(empty.id(), "A=b");
+        let end = Instant::now() + GONE;
+        while known().is_none() && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        assert_eq!(known(), Some(false));
+        empty.kill().unwrap();
+        empty.wait().unwrap();
     }
 
     #[test]
