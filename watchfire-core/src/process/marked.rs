@@ -102,28 +102,23 @@ fn own_processes() -> Vec<u32> {
     entries.filter_map(|entry| owned(entry.ok()?)).collect()
 }
 
-/// Returns `None` for a process within `execve`, where the kernel shows no environment yet.
+/// Returns `None` for a process that is, or was just now, within `execve`, where the kernel shows no environment yet.
 fn is_marked(pid: u32, mark: &str) -> Option<bool> {
-    let read = || fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let mut environment = read();
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     // A zombie and a thread of the kernel have none either, and no program.
-    if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
-        if is_starting(pid) {
-            return None;
-        }
-        // Either it has none, or it has just got it.
-        environment = read();
+    if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() && !has_none(pid) {
+        return None;
     }
     Some(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
 }
 
-/// Returns true if a process has no place for an environment yet: field 51 of its `stat`, `env_end`, is set by the end of
-/// `execve`, also for an empty one.
-fn is_starting(pid: u32) -> bool {
+/// Returns true if a process has an empty environment: fields 50 and 51 of its `stat`, `env_start` and `env_end`, are one place.
+/// Both are 0 until the end of `execve`.
+fn has_none(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name of the program may hold spaces and parentheses; field 3 is the first behind it.
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    fields.split(' ').nth(51 - 3) == Some("0")
+    let mut fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').skip(50 - 3);
+    matches!((fields.next(), fields.next()), (Some(start), Some(end)) if start == end && start != "0")
 }
 
 #[cfg(test)]
