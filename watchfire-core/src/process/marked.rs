@@ -1,7 +1,8 @@
 //! Processes that a session left behind when both its orchestrator and its guardian were killed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
@@ -104,7 +105,7 @@ fn own_processes() -> Vec<u32> {
 
 /// Returns `None` for a process that is, or was just now, within `execve`, where the kernel shows no environment yet.
 fn is_marked(pid: u32, mark: &str) -> Option<bool> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let environment = environment(pid).unwrap_or_default();
     // A zombie and a thread of the kernel have none either, and no program.
     if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() && !has_none(pid) {
         return None;
@@ -112,13 +113,30 @@ fn is_marked(pid: u32, mark: &str) -> Option<bool> {
     Some(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
 }
 
-/// Returns true if a process has an empty environment: fields 50 and 51 of its `stat`, `env_start` and `env_end`, are one place.
-/// Both are 0 until the end of `execve`.
+/// Reads the environment of a process at once: between two reads it may begin another program, and the second one ends as if
+/// there were no more.
+fn environment(pid: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        let length = File::open(format!("/proc/{pid}/environ"))?.read(&mut bytes)?;
+        if length < bytes.len() {
+            bytes.truncate(length);
+            return Ok(bytes);
+        }
+        bytes.resize(2 * length, 0);
+    }
+}
+
+/// Returns true if a process has an empty environment: in its `stat`, `env_start` and `env_end` (fields 50 and 51) are one place.
+/// They are for a moment within `execve`, too, and `end_code` (27) is 0 until that is over.
 fn has_none(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name of the program may hold spaces and parentheses; field 3 is the first behind it.
-    let mut fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').skip(50 - 3);
-    matches!((fields.next(), fields.next()), (Some(start), Some(end)) if start == end && start != "0")
+    let fields: Vec<_> =
+        stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split_ascii_whitespace().collect();
+    let [end_code, start, end] =
+        [27, 50, 51].map(|field: usize| fields.get(field - 3).copied().unwrap_or("0"));
+    end_code != "0" && start != "0" && start == end
 }
 
 #[cfg(test)]
