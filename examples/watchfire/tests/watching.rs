@@ -121,6 +121,12 @@ fn a_second_terminal_watches_and_sends() {
     assert_eq!((&session["task"], &session["backend"]), (&1.into(), &"scripted".into()));
     assert_eq!(session["runtime_state"], "live_pty_available");
     let alias = session["alias"].as_str().unwrap().to_owned();
+    assert_eq!(session["usage"]["input_tokens"], 0, "it uses no model");
+    let line = world.run(&root, ["ps"]).good().stdout;
+    let words: Vec<_> = line.split_whitespace().collect();
+    assert_eq!((words[0], words[4]), (alias.as_str(), "idle"), "{line}");
+    // For how long it has run.
+    assert!(words[5].ends_with('s') && words[5].starts_with(|c: char| c.is_ascii_digit()), "{line}");
 
     // From another folder only the task's number means nothing.
     let elsewhere = world.empty("elsewhere");

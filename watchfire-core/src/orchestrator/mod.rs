@@ -36,7 +36,8 @@ pub use api::{
     Orchestrator, OrchestratorBuilder, ProjectHandle, Run, RunRequest, Snapshot, Subscription, Subscriptions,
     TaskInfo, Undone,
 };
-pub use compose::{SandboxRecord, check_commands};
+pub use compose::SandboxRecord;
+pub use effects::check_commands;
 pub use shared::{
     Costs, CostsBy, Gap, LogStream, OpenStore, Proposal, Record, Seen, SessionLog, SessionOutcome, Spent,
     SpentRecord,

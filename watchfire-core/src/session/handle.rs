@@ -368,15 +368,15 @@ impl Session {
         shared.log.push(Source::Process, Body::Event { name: "answered".to_owned(), payload });
         if shared.can_type {
             // With several open questions, the agent has to see which one this answers.
-            let several = open.iter().find(|asked| asked.id == question && open.len() > 1);
-            let typed = match before.or(several) {
+            let asked = open.iter().find(|asked| asked.id == question);
+            let typed = match before.or(asked.filter(|_| open.len() > 1)) {
                 Some(asked) => format!("{}\n\n{text}", asked.question),
                 None => text.to_owned(),
             };
             let (text, written) = Text::new(typed);
             // An agent that has ended by now has its answer in the inbox.
             let _ = shared.inputs.send(Input::Text(text)).await;
-            if let Some(asked) = open.iter().find(|asked| asked.id == question) {
+            if let Some(asked) = asked {
                 self.note_given(asked, written);
             }
         }

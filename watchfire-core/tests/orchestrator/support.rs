@@ -646,24 +646,24 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.expect("it took too long")
 }
 
-/// Waits until `path` exists.
-pub(crate) async fn appears(path: &Path) {
+/// Waits until this is so.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
     within(async {
-        while !path.exists() {
+        while !is_so() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
 }
 
+/// Waits until `path` exists.
+pub(crate) async fn appears(path: &Path) {
+    until(|| path.exists()).await;
+}
+
 /// Whether the process is gone.
 pub(crate) async fn gone(pid: i32) {
-    within(async {
-        while Path::new(&format!("/proc/{pid}")).exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until(|| !Path::new(&format!("/proc/{pid}")).exists()).await;
 }
 
 pub(crate) fn not_sandboxed() -> SandboxChoice {

@@ -100,10 +100,10 @@ async fn would_work(
     if let Some(sandbox) = &patch.sandbox {
         compose::sandboxes()?.parse(sandbox).map_err(named("sandbox"))?;
     }
-    let mut next = now.clone();
-    next.setup = patch.setup.clone().unwrap_or(next.setup);
-    next.verify = patch.verify.clone().unwrap_or(next.verify);
     if patch.setup.is_some() || patch.verify.is_some() {
+        let mut next = now.clone();
+        next.setup = patch.setup.clone().unwrap_or(next.setup);
+        next.verify = patch.verify.clone().unwrap_or(next.verify);
         check_commands(&next, std::env::var_os("PATH").as_deref())?;
     }
     for (field, text) in [("time_limit", &patch.time_limit), ("stall_after", &patch.stall_after)] {

@@ -1,6 +1,5 @@
 //! The parts of one session: folders, launch, policy, environment, copies of the project's files.
 
-mod commands;
 pub(crate) mod files;
 pub(crate) mod kept;
 mod memory;
@@ -12,7 +11,6 @@ mod provided;
 mod record;
 pub(crate) mod resume;
 
-pub use commands::check_commands;
 pub(crate) use files::Documents;
 pub(crate) use note::{Reached, SessionNote, notes};
 pub(crate) use policy::{PolicyParts, Scope, environment, isolate, isolates, open_in_a_chat, own_policy};

@@ -14,6 +14,8 @@ use crate::sandbox::{Bind, Confined, Rule};
 use crate::schedule::{RunOptions, resolve};
 use crate::session::{self, SessionDirectory};
 
+/// The shell that runs them.
+pub(super) const SHELL: &str = "/bin/sh";
 /// Default time limit of one command.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Number of bytes of its output that are kept.
@@ -141,7 +143,7 @@ impl Setting {
             &Launch::new(""),
             &settings.sandbox.pass_env,
         );
-        let command = CommandSpec::new("/bin/sh")
+        let command = CommandSpec::new(SHELL)
             .with_args(["-c", line])
             .with_cwd(Path::new(&place.path))
             .with_envs(variables)

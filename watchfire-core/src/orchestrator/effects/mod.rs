@@ -9,6 +9,7 @@ mod branches;
 mod capture;
 mod claims;
 mod commands;
+mod installed;
 mod merges;
 mod mirror;
 mod open;
@@ -24,6 +25,7 @@ pub(crate) use attempts::{Visit, attempt, create, deliver, enter_chat, go_on, op
 pub(crate) use board::{feed_board, load_board};
 pub(crate) use branches::remove_branch;
 pub(crate) use claims::{release_all, renew_claims};
+pub use installed::check_commands;
 pub(crate) use merges::{merge, try_held};
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use preflight::{preflight, preflight_session};

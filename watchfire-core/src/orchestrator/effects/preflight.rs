@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::attempts::{chosen, stall_after, time_limit};
+use super::installed::check_commands;
 use crate::model::{Phase, Project, Settings, Task, TaskStatus};
-use crate::orchestrator::compose::{Wanted, check_commands, located, own_policy};
+use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
 use crate::store::TaskQuery;

@@ -320,6 +320,24 @@ mod tests {
         assert!(SessionLog::list(&at("nowhere")).unwrap().is_empty());
     }
 
+    #[test]
+    fn a_log_keeps_its_number_when_those_before_it_are_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, minute) in [(1, 1), (2, 2), (2, 3), (7, 4)] {
+            let text = format!(
+                "---\nmode: chat\nsession_number: {number}\nstarted_at: 2026-02-03T13:0{minute}:00Z\n---\n"
+            );
+            fs::write(folder.path().join(format!("chat-{number}-{minute}.log")), text).unwrap();
+        }
+        let numbers = || {
+            let logs = SessionLog::list(folder.path()).unwrap();
+            logs.iter().map(|log| log.number).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(), [7, 3, 2, 1], "an earlier release gave two of them one number");
+        SessionLog::list(folder.path()).unwrap().pop().unwrap().delete().unwrap();
+        assert_eq!(numbers(), [7, 3, 2]);
+    }
+
     /// Their names differ in a number alone then.
     #[test]
     fn sessions_that_began_within_a_second_are_in_order() {

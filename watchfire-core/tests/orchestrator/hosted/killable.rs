@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::schedule::{Life, LifeState};
 
-use crate::support::{World, appears, child, within};
+use crate::support::{World, appears, child, until, within};
 
 /// An orchestrator in a process of its own, which a test can kill.
 pub(crate) struct Killable {
@@ -38,12 +38,7 @@ impl Killable {
     /// Waits until the agent works and the journal says so.
     pub(crate) async fn works(&self) {
         appears(&self.at("up")).await;
-        within(async {
-            while !is_said(&self.at("home/state"), b"\"running\"") {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        until(|| is_said(&self.at("home/state"), b"\"running\"")).await;
     }
 
     pub(crate) fn start(temp: tempfile::TempDir) -> Self {

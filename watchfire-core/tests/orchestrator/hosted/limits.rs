@@ -12,7 +12,7 @@ use watchfire_core::observe::{Body, FollowItem, FollowOptions, WatchRequest};
 use watchfire_core::schedule::{Ending, LifeState, ResumeTarget};
 
 use super::killable::{Killable, is_said, life, once, script, starts};
-use crate::support::{DONE, World, appears, within};
+use crate::support::{DONE, World, appears, until, within};
 use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -77,12 +77,7 @@ async fn limited_until_nobody_runs() {
     let limit = "stty -echo; echo used up until $(date -u -d '+2 seconds' +%Y-%m-%dT%H:%M:%SZ)";
     let body = format!("{limit}; read -r line; echo \"$line\" > typed; {DONE}; sleep 1000");
     let (killable, task) = Killable::working_with("on_limit: wait\n", &script(&body)).await;
-    within(async {
-        while !is_said(&killable.at("home/state"), b"\"limited\"") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until(|| is_said(&killable.at("home/state"), b"\"limited\"")).await;
     let temp = killable.kill();
     // The time of the limit passes.
     tokio::time::sleep(Duration::from_secs(3)).await;
@@ -129,12 +124,7 @@ async fn limited_until_the_kill() {
     let body = script(&format!("{limit}; {HEAR}; {DONE}; sleep 1000"));
     let (killable, task) = Killable::working_with("on_limit: wait\n", &body).await;
     let home = killable.at("home");
-    within(async {
-        while !is_said(&home, b"goes_on") {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until(|| is_said(&home, b"goes_on")).await;
     let temp = killable.kill();
     assert!(forget_that_it_goes_on(&home) >= 2, "its text and its record");
     std::fs::write(temp.path().join("go"), "").unwrap();

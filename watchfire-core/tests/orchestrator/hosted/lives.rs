@@ -17,7 +17,7 @@ use watchfire_core::process::Liveness;
 use watchfire_core::schedule::{Ending, Life, LifeState};
 
 use super::killable::{Killable, life, once, script, starts};
-use crate::support::{DONE, World, appears, child, gone, within};
+use crate::support::{DONE, World, appears, child, gone, until, within};
 use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -114,12 +114,7 @@ async fn goes_on_on_pipes() {
     let (killable, task) = Killable::working(&body).await;
     // The prompt is written and noted in the background.
     let noted = sessions(&killable.at("home"));
-    within(async {
-        while !noted().iter().any(|folder| folder.join("prompted").exists()) {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until(|| noted().iter().any(|folder| folder.join("prompted").exists())).await;
     let mut world = World::in_folder(killable.kill()).await;
     let session = world.session().await;
     std::fs::write(world.temp.path().join("go"), "").unwrap();
@@ -506,12 +501,7 @@ async fn chat() {
     let session = world.session().await;
     assert!(session.snapshot().text().contains("said hello"), "{}", session.snapshot().text());
     within(session.send("again")).await.unwrap();
-    within(async {
-        while !session.snapshot().text().contains("said again") {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    until(|| session.snapshot().text().contains("said again")).await;
     session.stop();
     within(session.ended()).await;
 }

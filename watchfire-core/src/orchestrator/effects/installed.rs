@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Stdio;
 
+use super::commands::SHELL;
 use crate::model::Project;
 use crate::{Error, ErrorKind, Result};
 
@@ -38,7 +39,7 @@ fn first_word(line: &str) -> Option<&str> {
 
 /// Asks the shell that runs the commands. It starts nothing.
 fn is_known(program: &str, path: Option<&OsStr>) -> Result<bool> {
-    let mut asking = std::process::Command::new("/bin/sh");
+    let mut asking = std::process::Command::new(SHELL);
     asking.args(["-c", "command -v -- \"$1\"", "sh", program]).env_clear();
     asking.envs(path.map(|path| ("PATH", path)));
     asking.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
