@@ -2,6 +2,7 @@
 //!
 //! The shell runs this program with the variable `WATCHFIRE_COMPLETE` at each Tab. Nothing is made or changed then.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,11 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::env::Shells;
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate};
 use watchfire_core::backend::Backends;
-use watchfire_core::model::{Settings, TaskNumber};
+use watchfire_core::model::{KEYS, KeyFile, KeyKind, Settings, TaskNumber};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::args::Cli;
+use crate::commands::settings;
 use crate::context::{find_project, home_path, open_home};
 use crate::git::git;
 
@@ -57,6 +59,11 @@ fn completing(command: Command) -> Command {
             match arg.get_id().as_str() {
                 "agent" => arg.add(ArgValueCandidates::new(agents)),
                 _ if is_task => arg.add(ArgValueCandidates::new(tasks)),
+                "label" | "labels" => arg.add(ArgValueCandidates::new(labels)),
+                "status" => arg.add(ArgValueCandidates::new(|| {
+                    ["draft", "ready", "done"].map(CompletionCandidate::new).into()
+                })),
+                "key" => arg.add(ArgValueCandidates::new(keys)),
                 // A rescued branch gets a name that there is not yet.
                 id if id != "branch" && names.first().is_some_and(|name| name.as_str() == "BRANCH") => {
                     arg.add(ArgValueCandidates::new(branches))
@@ -91,11 +98,44 @@ fn branches() -> Vec<CompletionCandidate> {
     listed.unwrap_or_default().lines().map(CompletionCandidate::new).collect()
 }
 
-/// Returns the tasks of the project. Reads titles alone: a shell waits for it.
-fn tasks() -> Vec<CompletionCandidate> {
+/// Returns the settings that `watchfire settings` changes.
+fn keys() -> Vec<CompletionCandidate> {
+    if std::env::args_os().any(|word| word == "--global") {
+        let own = KEYS.iter().filter(|key| key.file == KeyFile::Settings && key.kind != KeyKind::Section);
+        // `*` stands for a name of the person's choice.
+        let named = own.filter(|key| !key.path.contains('*'));
+        return named.map(|key| CompletionCandidate::new(key.path).help(Some(key.meaning.into()))).collect();
+    }
+    settings::keys_of_project().map(CompletionCandidate::new).collect()
+}
+
+/// Returns the labels of the tasks of the project.
+fn labels() -> Vec<CompletionCandidate> {
+    let all: BTreeSet<_> = task_files().iter().filter_map(|path| read_labels(path)).flatten().collect();
+    all.into_iter().map(CompletionCandidate::new).collect()
+}
+
+fn read_labels(path: &Path) -> Option<Vec<String>> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, below) = text.split_once("\nlabels:")?;
+    let first = below.lines().next()?.trim();
+    let words: Vec<_> = match first.strip_prefix('[') {
+        Some(list) => list.trim_end_matches(']').split(',').collect(),
+        None => below.lines().skip(1).map_while(|line| line.trim().strip_prefix("- ")).collect(),
+    };
+    Some(words.into_iter().map(|word| crate::text::line(word.trim().trim_matches(['"', '\'']))).collect())
+}
+
+/// Returns the files of the tasks of the project.
+fn task_files() -> Vec<PathBuf> {
     let Some(root) = folder().and_then(|folder| find_project(&folder).ok()) else { return Vec::new() };
     let entries = fs::read_dir(root.join(".watchfire/tasks")).into_iter().flatten().flatten();
-    let mut tasks: Vec<_> = entries.filter_map(|entry| task(&entry.path())).collect();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Returns the tasks of the project. Reads titles alone: a shell waits for it.
+fn tasks() -> Vec<CompletionCandidate> {
+    let mut tasks: Vec<_> = task_files().iter().filter_map(|path| task(path)).collect();
     tasks.sort_by_key(|(number, _)| *number);
     let candidate = |(number, title): (TaskNumber, String)| {
         CompletionCandidate::new(number.value().to_string()).help(Some(title.into()))

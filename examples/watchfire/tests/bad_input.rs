@@ -179,6 +179,53 @@ fn a_missing_agent() {
     );
 }
 
+/// A value that means nothing is no setting that is obeyed in silence.
+#[test]
+fn values_of_project_yaml_that_mean_nothing() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let file = root.join(".watchfire/project.yaml");
+    let good = fs::read_to_string(&file).unwrap();
+    let others = good.lines().filter(|line| !line.starts_with("color:"));
+    let good: String = others.map(|line| format!("{line}\n")).collect();
+    let line = good.lines().count() + 1;
+    for (wrong, expected) in [
+        ("color: nothex", "#rrggbb"),
+        ("time_limit: 2 weeks", "45m"),
+        ("stall_after: soon", "45m"),
+        ("max_parallel: many", "a whole number"),
+    ] {
+        fs::write(&file, format!("{good}{wrong}\n")).unwrap();
+        let error = world.run(&root, ["task", "list", "--json"]).code(1).json_error();
+        let told = error.to_string();
+        assert!(told.contains(expected) && told.contains("project.yaml"), "{told}");
+        assert!(told.contains(&format!("\"line\":\"{line}\"")), "{told}");
+        assert!(told.contains(wrong.split_once(':').unwrap().0), "{told}");
+    }
+}
+
+/// No run starts a task that waits for one that is not there, so `doctor` names it.
+#[test]
+fn a_task_that_waits_for_one_that_is_not_there() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.run(&root, ["settings", "default_agent", "scripted"]).good();
+    for title in ["First", "Second", "Third"] {
+        world.task(&root, title, "done");
+    }
+    world.run(&root, ["task", "edit", "2", "--depends-on", "1"]).good();
+    world.run(&root, ["task", "edit", "3", "--depends-on", "1"]).good();
+    world.run(&root, ["doctor"]).good();
+    world.run(&root, ["task", "delete", "1"]).good();
+    let said = world.run(&root, ["doctor"]).code(3).stdout;
+    for number in ["#0002", "#0003"] {
+        assert!(said.contains(&format!("✗ {number}  depends on #0001, which is")), "{said}");
+    }
+    world.run(&root, ["task", "edit", "2", "--depends-on", ""]).good();
+    world.run(&root, ["task", "edit", "3", "--depends-on", ""]).good();
+    world.run(&root, ["doctor"]).good();
+}
+
 /// Broken task files are told with file and line, and the others go on.
 #[test]
 fn malformed_task_files() {

@@ -115,7 +115,7 @@ fn doctor_fails_where_no_task_could_run() {
     fails("default_branch: nope", "there is no such branch");
     fails("max_parallel: 0", "one at a time");
     fails("max_parallel: many", "✗ project.yaml");
-    fails("time_limit: forever", "✗ time_limit");
+    fails("time_limit: forever", "✗ project.yaml  time_limit: invalid duration");
     fails("verify: ['no-such-program --all']", "not installed: no-such-program");
     fails("setup: ['no-such-program']", "✗ setup");
     // Only where the machine itself is sound.

@@ -58,6 +58,18 @@ fn shells_complete_tasks_and_agents() {
     for words in [&["run", ""][..], &["task", "show", ""], &["send-back", ""], &["branches", "merge", ""]] {
         assert!(asked(words).contains("1\tSign in\n2\tSign out\n"), "{words:?}: {}", asked(words));
     }
+    world.run(&root, ["task", "edit", "1", "--labels", "shop,urgent"]).good();
+    world.run(&root, ["task", "edit", "2", "--labels", "shop"]).good();
+    for words in [
+        &["run", "--label", ""][..],
+        &["task", "list", "--label", ""],
+        &["task", "edit", "1", "--labels", ""],
+    ] {
+        assert_eq!(asked(words), "shop\nurgent\n", "{words:?}");
+    }
+    assert!(asked(&["settings", ""]).lines().any(|line| line == "merge.strategy"));
+    assert!(asked(&["settings", "--global", ""]).contains("defaults.auto_merge\t"));
+    assert!(asked(&["task", "list", "--status", ""]).contains("draft\nready\ndone\n"));
     assert!(asked(&["run", "--agent", ""]).lines().any(|line| line == "scripted"));
     assert!(asked(&["branches", "merge", "1", "--into", ""]).lines().any(|line| line == "main"));
     let other = world.project("other", "");

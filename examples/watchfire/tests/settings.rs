@@ -37,6 +37,8 @@ fn settings_of_the_project_are_changed_one_by_one() {
         ("verify", "no-such-program --all", "not installed"),
         ("verify", "[1]", "a command, or several"),
         ("on_limit", "never", "ask, wait or stop"),
+        ("merge.strategy", "octopus", "fast-forward-only"),
+        ("merge.batch", "0", "a number from 1 on"),
         ("verfy", "x", "not a setting that can be changed here"),
     ] {
         let before = file();
@@ -50,6 +52,11 @@ fn settings_of_the_project_are_changed_one_by_one() {
     world.run(&root, ["settings", "verify", ""]).good();
     world.run(&root, ["settings", "on_limit", "wait"]).good();
     assert!(file().contains(r#"on_limit: "wait""#), "{}", file());
+    world.run(&root, ["settings", "merge.strategy", "squash"]).good();
+    world.run(&root, ["settings", "merge.batch", "4"]).good();
+    assert_eq!(world.run(&root, ["settings", "merge.strategy"]).good().stdout, "squash\n", "{}", file());
+    world.run(&root, ["settings", "merge.strategy", ""]).good();
+    assert_eq!(world.run(&root, ["settings", "merge.batch"]).good().stdout, "4\n", "{}", file());
     let error = world.run(&root, ["settings", "verfy"]).code(1).stderr;
     assert!(error.contains("did you mean `verify`?"), "{error}");
     assert_eq!(world.run(&root, ["settings", "time_limit"]).good().stdout.trim(), "", "it has no value");

@@ -40,6 +40,8 @@ pub enum KeyKind {
     Number,
     /// An amount of US dollars, such as `5.00`.
     Amount,
+    /// A colour, as `#rrggbb`.
+    Color,
     /// A time span, such as `45m` or `2h`.
     Duration,
     /// A point in time.
@@ -63,6 +65,7 @@ impl fmt::Display for KeyKind {
             Self::Flag => f.write_str("`true` or `false`"),
             Self::Number => f.write_str("number"),
             Self::Amount => f.write_str("US dollars"),
+            Self::Color => f.write_str("colour"),
             Self::Duration => f.write_str("time span"),
             Self::Time => f.write_str("time"),
             Self::List => f.write_str("list of texts"),
@@ -120,7 +123,7 @@ impl Key {
 }
 
 use KeyFile::{Project, Settings, Task};
-use KeyKind::{Amount, Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
+use KeyKind::{Amount, Color, Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
 
 const fn key(
     file: KeyFile,
@@ -224,7 +227,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "project_id", Text, "", "every program", "01890a5d-ac96-774b-bcce-b302099a8057", "The id, which stays when the folder moves."),
     key(Project, "name", Text, "", "clients, prompts", "shop", "The name shown to people."),
     key(Project, "status", OneOf(&["active", "archived"]), "`active`", "clients, the daemon", "archived", "Archived projects are hidden by clients, and closed by the program that has them open."),
-    key(Project, "color", Text, "none", "graphical clients", "\"#1f6feb\"", "A hex colour for graphical clients."),
+    key(Project, "color", Color, "none", "graphical clients", "\"#1f6feb\"", "A colour for graphical clients, in quotes: `#` begins a comment."),
     key(Project, "default_branch", Text, "the one that is checked out when an attempt begins", "merges", "develop", "The merge target."),
     key(Project, "default_agent", Text, "that of the settings", "sessions", "codex", "The agent of its sessions, by name."),
     key(Project, "sandbox", Text, "that of the settings", "sessions", "landlock", "The sandbox, by name."),

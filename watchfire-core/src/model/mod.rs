@@ -3,6 +3,7 @@
 //! Every on-disk type keeps unknown fields, so that an older version does not lose what a newer one wrote.
 
 mod dollars;
+pub(crate) mod form;
 mod ids;
 mod index;
 mod keys;

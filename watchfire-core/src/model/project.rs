@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::form::{color, time_span};
 use super::lenient::or_default;
 use super::task::defer_empty;
 use super::timestamp::optional;
@@ -27,7 +28,7 @@ pub struct Project {
     #[serde(default, deserialize_with = "or_default")]
     pub status: ProjectStatus,
     /// A hex colour for graphical clients.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "color")]
     pub color: String,
     /// The merge target. Empty: the branch that was checked out when the attempt began.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
@@ -75,10 +76,10 @@ pub struct Project {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
     /// Maximum duration of a session, such as `45m` or `2h`. Missing: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time_span")]
     pub time_limit: Option<String>,
     /// Length of a silence after which a session counts as stalled, such as `10m`. Missing: `5m`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time_span")]
     pub stall_after: Option<String>,
     /// Reaction to a used-up limit of the provider's plan. Missing: the settings decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use crate::model::form::duration;
 use crate::model::{BackendName, Project, Settings, Task};
 use crate::sandbox::{SandboxChoice, SandboxSet};
 use crate::{Error, Result};
@@ -111,28 +112,6 @@ pub fn sandbox(
         [(From::Flag, flag), (From::Project, from_project), (From::Settings, from_settings)],
         SandboxChoice::Auto,
     ))
-}
-
-/// Parses a duration: `500ms`, `90s`, `45m`, `2h`, `1d`, or a plain number of seconds.
-///
-/// # Errors
-/// `invalid_input` for anything else, with examples of valid texts.
-pub fn duration(text: &str) -> Result<std::time::Duration> {
-    let text = text.trim();
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let millis = match unit {
-        "ms" => Some(1),
-        "" | "s" => Some(1000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    };
-    let value = digits.parse::<u64>().ok().zip(millis).and_then(|(value, unit)| value.checked_mul(unit));
-    value.filter(|millis| *millis > 0).map(std::time::Duration::from_millis).ok_or_else(|| {
-        Error::new(crate::ErrorKind::InvalidInput, "invalid duration, expected 90s, 45m or 2h")
-            .with("value", format_args!("{text:?}"))
-    })
 }
 
 #[cfg(test)]

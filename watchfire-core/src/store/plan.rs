@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{NewTask, ProjectPatch, TaskPatch, Versioned};
+use super::{NewTask, Patch, ProjectPatch, TaskPatch, Versioned};
+use crate::model::form::{check_color, duration};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -71,21 +72,26 @@ pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a patch with a colour that is none, or with an empty name.
+/// Rejects a patch with a colour or a time span that is none, or with an empty name.
 pub(super) fn check_project(patch: &ProjectPatch) -> Result<()> {
-    let is_color = |color: &str| {
-        let digits = color.strip_prefix('#').unwrap_or_default();
-        digits.len() == 6 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
-    };
-    if let Some(color) = patch.color.as_deref().filter(|color| !color.is_empty() && !is_color(color)) {
-        return Err(Error::new(ErrorKind::InvalidInput, "not a colour, expected #rrggbb")
-            .with("field", "color")
-            .with("value", format_args!("{color:?}")));
+    for (field, checked) in [
+        ("color", patch.color.as_deref().map_or(Ok(()), check_color)),
+        ("time_limit", check_span(&patch.time_limit)),
+        ("stall_after", check_span(&patch.stall_after)),
+    ] {
+        checked.map_err(|error| error.with("field", field))?;
     }
     if patch.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
         return Err(Error::new(ErrorKind::InvalidInput, "the name is empty").with("field", "name"));
     }
     Ok(())
+}
+
+fn check_span(span: &Patch<String>) -> Result<()> {
+    match span {
+        Patch::Set(text) => duration(text).map(drop),
+        Patch::Keep | Patch::Clear => Ok(()),
+    }
 }
 
 /// Returns the positions that change when `order` comes first, as 1, 2, …. The other tasks keep their order, and move

@@ -33,7 +33,7 @@ Exit codes: 0 tasks can run here, 3 something that is needed is missing or broke
 pub(crate) struct DoctorArgs {}
 
 pub(super) use self::agents::locate;
-pub(super) use self::preflight::problems;
+pub(super) use self::preflight::{faults, problems};
 pub(super) use self::sandboxes::{is_whole, look as sandboxes};
 
 /// One section of the report.

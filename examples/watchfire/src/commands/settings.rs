@@ -2,14 +2,11 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use watchfire_core::model::{KEYS, Key, KeyFile, Project, ProjectStatus, Settings, unknown_keys};
-use watchfire_core::orchestrator::check_commands;
-use watchfire_core::schedule::resolve;
+use watchfire_core::model::{KEYS, Key, KeyFile, Project, ProjectStatus, Settings, Timestamp, unknown_keys};
 use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
-use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
-use watchfire_git::{GitOptions, GitWorkspace};
 
+use super::doctor;
 use super::task::ask;
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Result};
@@ -59,7 +56,12 @@ const OF_PROJECT: &[(&str, &str)] = &[
 ];
 
 /// Further ones, which are not asked for.
-const MORE_OF_PROJECT: [&str; 3] = ["setup", "verify", "on_limit"];
+const MORE_OF_PROJECT: [&str; 5] = ["setup", "verify", "on_limit", "merge.strategy", "merge.batch"];
+
+/// Returns the names of the settings of a project that can be changed here.
+pub(crate) fn keys_of_project() -> impl Iterator<Item = &'static str> {
+    OF_PROJECT.iter().map(|(name, _)| *name).chain(MORE_OF_PROJECT)
+}
 
 pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
     if args.global {
@@ -69,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
     let now = place.store.project().await?.value;
     let patch = match (&args.key, &args.value) {
         (Some(key), Some(value)) => {
-            let patch = with(ProjectPatch::new(), key, value)?;
+            let patch = with(ProjectPatch::new(), &now, key, value)?;
             would_work(context, &place, &now, &patch).await?;
             patch
         }
@@ -100,20 +102,15 @@ async fn would_work(
     if let Some(sandbox) = &patch.sandbox {
         compose::sandboxes()?.parse(sandbox).map_err(named("sandbox"))?;
     }
-    if patch.setup.is_some() || patch.verify.is_some() {
-        let mut next = now.clone();
-        next.setup = patch.setup.clone().unwrap_or(next.setup);
-        next.verify = patch.verify.clone().unwrap_or(next.verify);
-        check_commands(&next, std::env::var_os("PATH").as_deref())?;
-    }
-    for (field, text) in [("time_limit", &patch.time_limit), ("stall_after", &patch.stall_after)] {
-        if let Patch::Set(text) = text {
-            resolve::duration(text).map_err(named(field))?;
+    // Only of what is changed: the mending of one may come before that of another.
+    let mut next = now.clone();
+    patch.apply(&mut next, &Timestamp::from_unix_millis(0));
+    let changed = json_of(&next)?;
+    let before = json_of(now)?;
+    for (field, error) in doctor::faults(&place.root, &next).await {
+        if changed.get(field) != before.get(field) {
+            return Err(named(field)(error).into());
         }
-    }
-    if let Some(branch) = patch.default_branch.as_deref().filter(|branch| !branch.is_empty()) {
-        let workspace = GitWorkspace::open(&place.root, GitOptions::default())?;
-        workspace.check_target(branch).await.map_err(named("default_branch"))?;
     }
     Ok(())
 }
@@ -175,14 +172,14 @@ fn questions(now: &Project) -> Result<ProjectPatch> {
         let before = shown(all.get(key));
         let answer = ask::line(question, &text::line(&before))?;
         if answer != before {
-            patch = with(patch, key, &answer)?;
+            patch = with(patch, now, key, &answer)?;
         }
     }
     Ok(patch)
 }
 
-/// Adds a change to a patch.
-fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPatch> {
+/// Adds a change of `now` to a patch.
+fn with(mut patch: ProjectPatch, now: &Project, key: &str, value: &str) -> CoreResult<ProjectPatch> {
     let bad = |expected: &str| {
         Error::new(ErrorKind::InvalidInput, format!("expected {expected}"))
             .with("file", "project.yaml")
@@ -216,11 +213,25 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
             let on_limit = serde_json::from_value(value.into()).map_err(|_| bad("ask, wait or stop"))?;
             patch.on_limit = Patch::Set(on_limit);
         }
+        "merge.strategy" => {
+            let mut merge = now.merge.clone();
+            let word = if value.is_empty() { Value::Null } else { value.into() };
+            merge.strategy = serde_json::from_value::<Option<_>>(word)
+                .map_err(|_| bad("merge, squash, rebase or fast-forward-only"))?
+                .unwrap_or_default();
+            patch.merge = Some(merge);
+        }
+        "merge.batch" => {
+            let mut merge = now.merge.clone();
+            merge.batch = match value {
+                "" => None,
+                _ => Some(count(value).ok_or_else(|| bad("a number from 1 on"))?),
+            };
+            patch.merge = Some(merge);
+        }
         "max_parallel" if value.is_empty() => patch.max_parallel = Patch::Clear,
         "max_parallel" => {
-            let count =
-                value.parse().ok().filter(|count| *count > 0).ok_or_else(|| bad("a number from 1 on"))?;
-            patch.max_parallel = Patch::Set(count);
+            patch.max_parallel = Patch::Set(count(value).ok_or_else(|| bad("a number from 1 on"))?);
         }
         "time_limit" if value.is_empty() => patch.time_limit = Patch::Clear,
         "time_limit" => patch.time_limit = Patch::Set(value.to_owned()),
@@ -234,7 +245,7 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
             });
         }
         _ => {
-            let names: Vec<_> = OF_PROJECT.iter().map(|(name, _)| *name).chain(MORE_OF_PROJECT).collect();
+            let names: Vec<_> = keys_of_project().collect();
             return Err(Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
                 .with("field", key)
                 .with("expected", names.join(", "))
@@ -242,6 +253,11 @@ fn with(mut patch: ProjectPatch, key: &str, value: &str) -> CoreResult<ProjectPa
         }
     }
     Ok(patch)
+}
+
+/// Reads a number from 1 on.
+fn count(value: &str) -> Option<u32> {
+    value.parse().ok().filter(|count| *count > 0)
 }
 
 /// The form of [`commands`].

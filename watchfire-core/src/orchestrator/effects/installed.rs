@@ -7,27 +7,27 @@ use super::commands::SHELL;
 use crate::model::Project;
 use crate::{Error, ErrorKind, Result};
 
-/// Checks that the programs of the commands `setup` and `verify` are on this `PATH`, as far as that can be known before they
-/// run: a command that begins with a path or an expansion is not looked at, and behind a command of `setup` nothing is, because
-/// it may install what follows. Blocks.
+/// Checks that the program of the project's first command is on this `PATH`: that of `setup`, or without any of `verify`. What
+/// follows it may be installed by it, and a command that begins with a path or an expansion is known only when it runs; so is
+/// anything on a `PATH` that depends on the folder. Blocks.
 ///
 /// # Errors
 /// `program_missing`, with the program and the key of `project.yaml`.
 pub fn check_commands(project: &Project, path: Option<&OsStr>) -> Result<()> {
-    let (field, lines) = match project.setup.split_first() {
-        Some((first, _)) => ("setup", std::slice::from_ref(first)),
-        None => ("verify", &*project.verify),
+    let commands = [("setup", &project.setup), ("verify", &project.verify)];
+    let first = commands.into_iter().find_map(|(field, lines)| Some((field, lines.first()?)));
+    let Some((field, program)) = first.and_then(|(field, line)| Some((field, first_word(line)?))) else {
+        return Ok(());
     };
-    for program in lines.iter().filter_map(|line| first_word(line)) {
-        if !is_known(program, path)? {
-            return Err(Error::new(ErrorKind::ProgramMissing, "a command of the project is not installed")
-                .with("program", program)
-                .with("file", "project.yaml")
-                .with("field", field)
-                .with("hint", "install it, or change the command: no work could be merged with it"));
-        }
+    let is_fixed = path.is_none_or(|path| std::env::split_paths(path).all(|folder| folder.is_absolute()));
+    if !is_fixed || is_known(program, path)? {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::new(ErrorKind::ProgramMissing, "a command of the project is not installed")
+        .with("program", program)
+        .with("file", "project.yaml")
+        .with("field", field)
+        .with("hint", "install it, or change the command: no work could be merged with it"))
 }
 
 /// Returns the first word of a command line, if it can only be the name of a program, a builtin or a keyword.
@@ -54,16 +54,17 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_known_before_it_runs() {
-        let check = |setup: &[&str], verify: &[&str]| {
+        let on = |path: &str, setup: &[&str], verify: &[&str]| {
             let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
             let mut project = Project::new(ProjectId::random(), "p");
             (project.setup, project.verify) = (owned(setup), owned(verify));
-            check_commands(&project, Some(OsStr::new("/usr/bin:/bin"))).map_err(|error| {
+            check_commands(&project, Some(OsStr::new(path))).map_err(|error| {
                 (error.detail("program").unwrap().to_owned(), error.detail("field").unwrap().to_owned())
             })
         };
+        let check = |setup: &[&str], verify: &[&str]| on("/usr/bin:/bin", setup, verify);
         let missing = |field: &str| Err(("no-such-program".to_owned(), field.to_owned()));
-        assert_eq!(check(&[], &["true", "no-such-program --all"]), missing("verify"));
+        assert_eq!(check(&[], &["no-such-program --all", "true"]), missing("verify"));
         assert_eq!(check(&["no-such-program"], &[]), missing("setup"));
         // Builtins, keywords, and what only the shell can tell.
         let fine = [
@@ -77,11 +78,19 @@ mod tests {
             "",
             "test -e x",
         ];
-        assert_eq!(check(&[], &fine), Ok(()));
+        for line in fine {
+            assert_eq!(check(&[], &[line]), Ok(()), "{line}");
+        }
+        for (setup, verify) in [
+            (&["echo", "no-such-program"][..], &["no-such-program"][..]),
+            (&[], &["true", "no-such-program"]),
+        ] {
+            assert_eq!(check(setup, verify), Ok(()), "the one before may install it");
+        }
         assert_eq!(
-            check(&["echo", "no-such-program"], &["no-such-program"]),
+            on("node_modules/.bin:/usr/bin:/bin", &[], &["no-such-program"]),
             Ok(()),
-            "the setup may install it"
+            "it may be there"
         );
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use watchfire_core::Error;
 use watchfire_core::model::{Project, Settings};
 use watchfire_core::orchestrator::check_commands;
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve;
 use watchfire_core::workspace::Workspace as _;
+use watchfire_core::{Error, ErrorKind};
 use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::agents;
@@ -36,28 +36,32 @@ pub(crate) async fn problems(
     {
         found.push(("sandbox", short(&error)));
     }
-    for (name, text) in [("time_limit", &project.time_limit), ("stall_after", &project.stall_after)] {
-        if let Some(Err(error)) = text.as_deref().map(resolve::duration) {
-            found.push((name, short(&error)));
-        }
-    }
+    found.extend(faults(root, project).await.into_iter().map(|(name, error)| (name, short(&error))));
+    found
+}
+
+/// Returns the settings of the project alone with which no run could start.
+pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str, Error)> {
+    let mut found = Vec::new();
     if let Ok(workspace) = GitWorkspace::open(root, GitOptions::default())
         && let Err(error) = workspace.check_target(&project.default_branch).await
     {
-        found.push(("default_branch", short(&error)));
+        found.push(("default_branch", error));
     }
     if let Err(error) = check_commands(project, std::env::var_os("PATH").as_deref()) {
-        let field = if error.detail("field") == Some("setup") { "setup" } else { "verify" };
-        found.push((field, format!("{}: {}", error.message(), error.detail("program").unwrap_or_default())));
+        found.push((if error.detail("field") == Some("setup") { "setup" } else { "verify" }, error));
     }
     if project.max_parallel == Some(0) {
-        found.push(("max_parallel", "with 0 no task could run: one at a time runs".to_owned()));
+        let why = "with 0 no task could run: one at a time runs";
+        found.push(("max_parallel", Error::new(ErrorKind::InvalidInput, why)));
     }
     found
 }
 
 /// Returns the error on one line.
 fn short(error: &Error) -> String {
-    let hint = error.detail("hint").map(|hint| format!(": {hint}")).unwrap_or_default();
-    format!("{}{hint}", error.message())
+    // Of a command of the project its program says more.
+    let program = error.detail("field").and(error.detail("program"));
+    let more = program.or(error.detail("hint")).map(|more| format!(": {more}"));
+    format!("{}{}", error.message(), more.unwrap_or_default())
 }

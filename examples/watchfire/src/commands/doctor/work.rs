@@ -1,7 +1,8 @@
 //! Reports the tasks that wait for a person, and the task files that cannot be read.
 
 use serde_json::json;
-use watchfire_core::store::{TaskQuery, TaskStore as _};
+use watchfire_core::model::{Task, TaskStatus};
+use watchfire_core::store::{TaskList, TaskQuery, TaskStore as _};
 
 use super::{Line, Section, State};
 use crate::commands::run;
@@ -17,6 +18,7 @@ pub(super) async fn look(open: &OpenProject) -> Section {
                 lines.push(Line::new(State::Bad, "task file", fault.to_string()));
                 malformed.push(fault.to_string());
             }
+            lines.extend(list.tasks.iter().filter_map(|task| never_starts(&task.value, &list)));
             match open.infos(list.tasks.into_iter().map(|task| task.value)) {
                 Ok(infos) => {
                     for info in
@@ -40,4 +42,24 @@ pub(super) async fn look(open: &OpenProject) -> Section {
         lines.push(Line::new(State::Plain, "tasks", "none waits for you"));
     }
     Section { heading: "work", lines, json: json!({ "waiting": waiting, "malformed": malformed }) }
+}
+
+/// Returns what to say of a task that waits for one that is not there: no run ever starts it.
+fn never_starts(task: &Task, list: &TaskList) -> Option<Line> {
+    let is_there = |number| {
+        list.tasks.iter().any(|task| task.value.task_number == number)
+            // It may come back once its file is mended.
+            || list.malformed.iter().any(|file| file.number == Some(number))
+    };
+    let missing = task.depends_on.iter().find(|number| !is_there(**number))?;
+    let number = task.task_number;
+    (task.status != TaskStatus::Done).then(|| {
+        let mut line = Line::new(
+            State::Bad,
+            format!("#{number}"),
+            format!("depends on #{missing}, which is not there or in the trash: it never starts"),
+        );
+        line.more.push(format!("watchfire task edit {number} --depends-on ''"));
+        line
+    })
 }

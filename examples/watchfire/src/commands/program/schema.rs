@@ -105,6 +105,8 @@ fn of(key: &Key) -> Value {
         KeyKind::Numbers => json!({ "type": ["array", "null"], "items": { "type": "integer" } }),
         KeyKind::Map => json!({ "type": ["object", "null"], "additionalProperties": { "type": "string" } }),
         KeyKind::Section => json!({ "type": ["object", "null"] }),
+        KeyKind::Color => json!({ "type": ["string", "null"], "pattern": "^(#[0-9A-Fa-f]{6})?$" }),
+        KeyKind::Duration => json!({ "type": ["string", "null"], "pattern": "^ *([0-9]+(ms|s|m|h|d)?)? *$" }),
         KeyKind::OneOf(words) => json!({ "enum": words }),
         _ => json!({ "type": ["string", "null"] }),
     };
