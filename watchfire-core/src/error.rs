@@ -114,6 +114,8 @@ kinds! {
     UnknownSandbox = "unknown_sandbox",
     /// The condition is well-formed, but no source reports it.
     UnsupportedWatchCondition = "unsupported_watch_condition",
+    /// Secrets that the work was started with are gone with a restart.
+    VariablesGone = "variables_gone",
     /// The awaited condition did not come true in time.
     WatchTimeout = "watch_timeout",
     /// The workspace is in a state that only a user can repair.

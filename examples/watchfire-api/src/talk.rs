@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status};
 use watchfire_core::inquiry::{Inquiry, InquiryState, Party};
-use watchfire_core::model::{ProjectId, TaskNumber, Timestamp};
+use watchfire_core::model::{ProjectId, Question, TaskNumber, Timestamp};
 use watchfire_core::observe::Target;
 use watchfire_core::orchestrator::ProjectHandle;
 use watchfire_core::schedule::{Life, LifeState};
@@ -51,7 +51,13 @@ impl Server {
                 let lives = project.subscribe(None).await?.snapshot.lives;
                 if let Some(life) = lives.into_iter().find(|life| life.subject.task() == Some(task)) {
                     let question = chosen(&life, &request.conversation_id)?;
-                    project.answer(life.id, question.clone(), request.text).await?;
+                    match request.question.is_empty() {
+                        true => project.answer(life.id, question.clone(), request.text).await?,
+                        false => {
+                            let asked = Question::new(question.clone(), request.question);
+                            project.answer_to(life.id, &asked, request.text).await?;
+                        }
+                    }
                     return Ok(answered(question));
                 }
             }

@@ -49,6 +49,7 @@ impl Client {
             task_number: task.value(),
             conversation_id: question.unwrap_or_default().to_owned(),
             text: text.to_owned(),
+            question: String::new(),
         };
         Ok(Some(self.talk(at).answer(request).await?.into_inner().conversation_id))
     }

@@ -18,6 +18,7 @@ pub(crate) fn reason(agent: &proto::AgentStatus) -> Option<&'static str> {
     match (issue, agent.state.as_str()) {
         _ if !agent.questions.is_empty() => Some("asks you"),
         ("auth_required", _) => Some("needs a login"),
+        ("variables_gone", _) => Some("needs its secrets again"),
         ("rate_limited", _) => Some("is at a limit"),
         ("sandbox_denied", _) => Some("was refused something by the sandbox"),
         ("", "asking") => Some("asks you"),

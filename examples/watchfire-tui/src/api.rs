@@ -613,8 +613,9 @@ impl Api {
                 let request = talk_proto::AnswerRequest {
                     project_id,
                     task_number: u32::try_from(task).unwrap_or_default(),
-                    conversation_id: question,
+                    conversation_id: question.id,
                     text,
+                    question: question.question,
                 };
                 daemon.talk().answer(request).await?;
                 Some(Message::Saved)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossterm::event::{KeyEvent, MouseEvent};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, GetCostsResponse, Work};
+use watchfire_core::model::Question;
 use watchfire_core::terminal::{Line, Snapshot};
 
 use crate::model::{Accepted, Details};
@@ -157,8 +158,8 @@ pub enum Command {
     Answer {
         /// The task whose agent asks.
         task: i32,
-        /// The id of the question.
-        question: String,
+        /// The question, as it was shown.
+        question: Question,
         /// The answer.
         text: String,
     },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::DiffLine;
+use watchfire_core::model::Question;
 use watchfire_core::terminal::{Line, Snapshot};
 
 use crate::agents::Tiles;
@@ -98,8 +99,8 @@ impl RightTab {
 /// The purpose of words to an agent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Words {
-    /// An answer to the question with this id.
-    Answer(String),
+    /// An answer to this question.
+    Answer(Question),
     /// A complaint about its work.
     SendBack,
 }

@@ -5,6 +5,7 @@ mod support;
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use support::{at_work, model, press, screen, show, task, text, type_in};
 use watchfire_client::daemon_proto as proto;
+use watchfire_core::model::Question;
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::{Model, Overlay, RightTab};
 use watchfire_tui::update::update;
@@ -177,7 +178,8 @@ fn what_is_typed_is_seen() {
     update(&mut model, Message::Saved);
     assert!(matches!(model.overlay, Some(Overlay::Words(..))));
     let sent = press(&mut model, &["enter"]);
-    let answer = Command::Answer { task: 2, question: "port".to_owned(), text: "81".to_owned() };
+    let question = Question::new("port", "Which port?");
+    let answer = Command::Answer { task: 2, question, text: "81".to_owned() };
     assert_eq!(sent, [answer]);
 }
 

@@ -5,6 +5,7 @@ mod support;
 use crossterm::event::KeyModifiers;
 use support::{at_work, model, press, type_in};
 use watchfire_client::daemon_proto as proto;
+use watchfire_core::model::Question;
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::{Confirm, Model, Overlay};
 use watchfire_tui::update::update;
@@ -60,7 +61,8 @@ fn a_question_is_answered_in_place() {
     assert!(press(&mut model, &["enter"]).is_empty());
     type_in(&mut model, "8080 x");
     let sent = press(&mut model, &["enter"]);
-    assert_eq!(sent, [Command::Answer { task: 2, question: "port".to_owned(), text: "8080 x".to_owned() }]);
+    let question = Question::new("port", "Which port?");
+    assert_eq!(sent, [Command::Answer { task: 2, question, text: "8080 x".to_owned() }]);
     update(&mut model, Message::Saved);
     assert!(model.overlay.is_none());
 }

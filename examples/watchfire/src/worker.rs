@@ -6,7 +6,7 @@ use std::path::Path;
 use tokio::task::JoinHandle;
 use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
 use watchfire_client::{ApiError, Daemon, environment, work_proto as proto};
-use watchfire_core::model::TaskNumber;
+use watchfire_core::model::{Question, TaskNumber};
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Proposal, TaskInfo};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::schedule::{LifeId, RunId};
@@ -153,14 +153,15 @@ impl Worker {
     }
 
     /// Answers a question of an agent.
-    pub(crate) async fn answer(&self, life: LifeId, question: &str, text: String) -> Result<()> {
-        let (project_id, question_id) = (self.project(), question.to_owned());
+    pub(crate) async fn answer(&self, life: LifeId, question: &Question, text: String) -> Result<()> {
+        let (project_id, question_id) = (self.project(), question.id.clone());
         let request = proto::AnswerRequest {
             project_id,
             life_id: life.0,
             question_id,
             text,
             environment: self.environment(),
+            question: question.question.clone(),
         };
         self.daemon.work().answer(request).await.map_err(ApiError::from)?;
         Ok(())

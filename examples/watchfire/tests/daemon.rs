@@ -250,6 +250,44 @@ fn an_agent_gets_the_variables_of_its_terminal() {
     });
 }
 
+/// Work whose secrets went with a daemon does not start without them, and says which: a resume from where they are set goes on.
+#[test]
+fn secrets_that_went_with_a_daemon_are_missed() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let settings = world.path("watchfire-home").join("settings.yaml");
+    let text = fs::read_to_string(&settings).unwrap() + "sandbox:\n  pass_env: [SHOP_KEY]\n";
+    fs::write(&settings, text).unwrap();
+    let go = world.path("go");
+    world.task(
+        &root,
+        "Waits",
+        &format!("run until test -e '{}'; do sleep 0.02; done\nwrite a a\ncommit a\ndone", go.display()),
+    );
+    world.task(&root, "Later", "run printenv SHOP_KEY > got\ncommit got\ndone");
+    world.task(&root, "Last", "run printenv SHOP_KEY > last\ncommit last\ndone");
+    let keys = [("SHOP_KEY", "secret-4711"), ("OTHER_KEY", "x")];
+    world.run(&root, ["daemon", "start"]).good();
+    let run = world.start_with(&root, ["run", "all"], &keys);
+    until("it runs", || with.is_running(&root, 1));
+    with.kill(&root);
+    until("another one runs", || world.run(&root, ["daemon", "start"]).code == Some(0));
+    fs::write(go, "").unwrap();
+    let said = run.end().code(3).stdout;
+    assert!(
+        said.contains("#0001 Waits: merged") && said.contains("gone with a restart: SHOP_KEY;"),
+        "{said}"
+    );
+    assert_eq!(world.states(&root)[1].1, "limited");
+    let shown = world.run(&root, ["doctor"]).stdout;
+    assert!(shown.contains("from a shell that has them: watchfire resume 2"), "{shown}");
+    world.start_with(&root, ["resume", "2"], &keys).end().good();
+    assert_eq!(world.states(&root)[2].1, "limited");
+    world.start_with(&root, ["run", "all"], &keys).end().good();
+    assert_eq!(world.git(&root, &["show", "main:last"]), "secret-4711\n");
+    assert_eq!(world.git(&root, &["show", "main:got"]), "secret-4711\n");
+}
+
 /// Collects the files below `folder` that contain `text`, but for what an agent itself wrote.
 fn finds(folder: &Path, text: &[u8], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {

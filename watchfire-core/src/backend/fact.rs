@@ -198,6 +198,9 @@ pub enum IssueKind {
     Unreachable,
     /// The limit of the plan is used up.
     UsageLimit,
+    /// Secrets that a client gave along are gone with a restart, and the orchestrator has none of its own by these names.
+    /// Concerns that work alone, and passes when it is resumed from where they are set.
+    VariablesGone,
 }
 
 impl IssueKind {

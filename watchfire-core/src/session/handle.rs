@@ -336,23 +336,49 @@ impl Session {
     /// `not_found` for an unknown question; `conflict` if it has another answer; `target_off` when the session has
     /// ended; I/O errors, after which the question is open again.
     pub async fn answer(&self, question: &str, text: &str) -> Result<()> {
-        self.answer_with(question, text, None).await
-    }
-
-    /// Types `before` with the answer: the agent may have asked more than is known.
-    async fn answer_with(&self, question: &str, text: &str, before: Option<&Question>) -> Result<()> {
         if self.has_ended() {
             return Err(self.off());
         }
-        let shared = &self.0;
-        // Read before the answer closes the question: the wording below depends on how many were open.
-        let open = shared.questions().open();
-        // Recorded before the disk is touched, so that of two concurrent answers one is rejected.
-        if !shared.questions().answer(question, text)? {
-            return Ok(());
+        let (several, answered) = {
+            // Recorded before the disk is touched, so that of two concurrent answers one is rejected.
+            let mut questions = self.0.questions();
+            (questions.open().len() > 1, questions.answer(question, text)?)
+        };
+        match answered {
+            Some(question) => self.hand_over(&question, text, several).await,
+            None => Ok(()),
         }
+    }
+
+    /// Answers a question that the person was shown. The agent gets the answer also if it has withdrawn the question meanwhile:
+    /// it counts as answered, and is not shown again.
+    pub(crate) async fn answer_to(&self, question: &Question, text: &str) -> Result<()> {
+        if self.has_ended() {
+            return Err(self.off());
+        }
+        let (several, place) = {
+            let mut questions = self.0.questions();
+            (questions.open().len() > 1, questions.answer_to(question, text)?)
+        };
+        match place {
+            Place::Open => self.hand_over(question, text, several).await,
+            Place::Answered => Ok(()),
+            // The agent may have asked more since than is known.
+            Place::Unknown => self.hand_over(question, text, true).await,
+            // Not into the inbox, where it would be taken for the answer to the other one.
+            Place::Taken => {
+                self.give(question, text).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts an answer into the agent's inbox, and types it, after the `words` of the question if the agent could not tell which
+    /// one it answers.
+    async fn hand_over(&self, question: &Question, text: &str, words: bool) -> Result<()> {
+        let shared = &self.0;
         shared.show_questions();
-        let (answer, files) = (Answer::new(question, text), shared.files.clone());
+        let (answer, files) = (Answer::new(&question.id, text), shared.files.clone());
         // The file comes first and is the durable copy. A typed text can get lost in a dialog.
         let put = move || {
             let bytes = answer.to_json().to_string();
@@ -364,42 +390,14 @@ impl Session {
             shared.show_questions();
             return Err(error);
         }
-        let payload = serde_json::json!({ "question": question });
+        let payload = serde_json::json!({ "question": question.id });
         shared.log.push(Source::Process, Body::Event { name: "answered".to_owned(), payload });
-        if shared.can_type {
-            // With several open questions, the agent has to see which one this answers.
-            let asked = open.iter().find(|asked| asked.id == question);
-            let typed = match before.or(asked.filter(|_| open.len() > 1)) {
-                Some(asked) => format!("{}\n\n{text}", asked.question),
-                None => text.to_owned(),
-            };
-            let (text, written) = Text::new(typed);
-            // An agent that has ended by now has its answer in the inbox.
-            let _ = shared.inputs.send(Input::Text(text)).await;
-            if let Some(asked) = asked {
-                self.note_given(asked, written);
-            }
+        // An agent that has ended by now has its answer in the inbox.
+        match words {
+            true => self.give(question, text).await,
+            false => self.type_answer(question, text.to_owned()).await,
         }
         Ok(())
-    }
-
-    /// Answers a question that the person was shown. The agent gets the answer also if it has withdrawn the question meanwhile:
-    /// it counts as answered, and is not shown again.
-    pub(crate) async fn answer_to(&self, question: &Question, text: &str) -> Result<()> {
-        let place = self.0.questions().place(question);
-        match place {
-            Place::Known => self.answer_with(&question.id, text, None).await,
-            Place::Unknown => {
-                self.0.questions().ask(question.clone(), false);
-                self.answer_with(&question.id, text, Some(question)).await
-            }
-            // Not into the inbox, where it would be taken for the answer to the other one.
-            Place::Taken => {
-                self.0.questions().add_answered(question.clone(), text);
-                self.give(question, text).await;
-                Ok(())
-            }
-        }
     }
 
     /// Notes that an answer was typed, once it was: a program that takes the session over types the others.
@@ -411,10 +409,14 @@ impl Session {
 
     /// Types an answer with its question.
     pub(crate) async fn give(&self, question: &Question, text: &str) {
+        self.type_answer(question, format!("{}\n\n{text}", question.question)).await;
+    }
+
+    async fn type_answer(&self, question: &Question, text: String) {
         if !self.0.can_type {
             return;
         }
-        let (text, written) = Text::new(format!("{}\n\n{text}", question.question));
+        let (text, written) = Text::new(text);
         let _ = self.0.inputs.send(Input::Text(text)).await;
         self.note_given(question, written);
     }

@@ -2,6 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use watchfire_client::daemon_proto as proto;
+use watchfire_core::model::Question;
 
 use super::mouse::SPLIT;
 use super::{flash, show_left, show_right};
@@ -89,7 +90,8 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         KeyCode::Char('R') => return vec![Command::ResumeAgent],
         KeyCode::Char('A') => match model.asking() {
             Some(agent) => {
-                let question = agent.question_ids.first().cloned().unwrap_or_default();
+                let words = |list: &[String]| list.first().cloned().unwrap_or_default();
+                let question = Question::new(words(&agent.question_ids), words(&agent.questions));
                 model.overlay = Some(say(Words::Answer(question), agent.task_number));
             }
             None => flash(model, "nobody asks", false),

@@ -7,7 +7,7 @@ use watchfire_core::model::{Question, TaskNumber};
 use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::schedule::{LifeId, LifeState, RunSummary};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::worker::Worker;
@@ -81,7 +81,16 @@ impl Wanted<'_> {
             out.raw(&format!("{} #{task} {title} asks: {asked}\n", out.style.yellow("?")));
             let prompt = "  your answer (Enter alone leaves it for later): ";
             match read(prompt, interrupts).await.filter(|line| !line.is_empty()) {
-                Some(line) => worker.answer(self.life, &question.id, line).await?,
+                Some(line) => match worker.answer(self.life, question, line).await {
+                    Err(Failure::Remote { error, .. })
+                        if ["not_found", "already_answered"].contains(&error.code.as_str()) =>
+                    {
+                        // What it asks now comes next.
+                        out.raw(&format!("  {}\n", error.message));
+                        return Ok(true);
+                    }
+                    answered => answered?,
+                },
                 None => return Ok(false),
             }
         }

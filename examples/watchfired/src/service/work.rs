@@ -9,7 +9,7 @@ use watchfire_api::work_proto as proto;
 use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::work_service_server::WorkService;
 use watchfire_core::journal::Cursor;
-use watchfire_core::model::Mode;
+use watchfire_core::model::{Mode, Question};
 use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone};
 use watchfire_core::schedule::{Accept, LifeId, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
@@ -262,12 +262,16 @@ impl WorkService for Daemon {
     }
 
     async fn answer(&self, request: Request<proto::AnswerRequest>) -> Answer<proto::AnswerResponse> {
-        let proto::AnswerRequest { project_id, life_id, question_id, text, environment } =
+        let proto::AnswerRequest { project_id, life_id, question_id, text, environment, question } =
             request.into_inner();
         let say = async {
             let project = self.project(&project_id).await?;
             equip(&project, life_id, &environment).await?;
-            project.answer(LifeId(life_id), question_id, text).await?;
+            let life = LifeId(life_id);
+            match question.is_empty() {
+                true => project.answer(life, question_id, text).await?,
+                false => project.answer_to(life, &Question::new(question_id, question), text).await?,
+            }
             Ok(proto::AnswerResponse {})
         };
         answer(say.await)

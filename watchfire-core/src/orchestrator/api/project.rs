@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::orchestrator::LastHandle;
 use super::{ChatRequest, MergeOptions, Run, RunRequest, Snapshot, Subscription, TaskInfo};
 use crate::journal::Cursor;
-use crate::model::{Mode, ProjectId, SessionId, Task, TaskNumber, TaskStatus};
+use crate::model::{Mode, ProjectId, Question, SessionId, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
@@ -411,8 +411,15 @@ impl ProjectHandle {
         question: impl Into<String>,
         text: impl Into<String>,
     ) -> Result<()> {
-        let (question, text) = (question.into(), text.into());
-        self.request(None, Request::Answer { life, question, text }).await.map(|_| ())
+        self.request(None, Request::answer(life, question, text)).await.map(|_| ())
+    }
+
+    /// Answers a question as a person read it, and no other that the agent asks by its id meanwhile.
+    ///
+    /// # Errors
+    /// `not_found` if it is not asked, or no longer; `already_answered` if it has another answer.
+    pub async fn answer_to(&self, life: LifeId, question: &Question, text: impl Into<String>) -> Result<()> {
+        self.request(None, Request::answer_to(life, question, text)).await.map(|_| ())
     }
 
     /// Makes a request under an id that the caller chose. Repeating it has no second effect and gives the same

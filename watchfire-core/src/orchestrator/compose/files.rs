@@ -180,11 +180,22 @@ pub(crate) fn keep_transcript(from: &Path, to: &Path) -> Result<()> {
 
 /// Returns the number of the next session of a task, or of a mode without one, and a free name for its log:
 /// `0001-2-2026-02-03T14-30-00.log`, or with the mode in place of the task. Blocks.
-pub(crate) fn next_log(logs: &Path, task: Option<&Task>, mode: Mode, now: &Timestamp) -> (u32, PathBuf) {
+pub(crate) fn next_log(
+    logs: &Path,
+    task: Option<&Task>,
+    mode: Mode,
+    now: &Timestamp,
+) -> Result<(u32, PathBuf)> {
     let what = task.map_or_else(|| mode.to_string(), |task| task.task_number.to_string());
-    let entries = std::fs::read_dir(logs).into_iter().flatten().flatten();
+    let entries = match std::fs::read_dir(logs) {
+        Ok(entries) => entries.collect::<std::io::Result<Vec<_>>>(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    // A number that is not known must not be given again.
+    let entries = entries.map_err(|e| Error::io("reading the logs", e).with_path(logs))?;
     // What a session spent is kept when its log is gone, and with it the number.
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names = entries.iter().filter_map(|entry| entry.file_name().into_string().ok());
     let numbers = names.filter_map(|name| {
         name.strip_prefix(&what)?.strip_prefix('-')?.split_once('-')?.0.parse::<u32>().ok()
     });
@@ -193,7 +204,7 @@ pub(crate) fn next_log(logs: &Path, task: Option<&Task>, mode: Mode, now: &Times
     // Two sessions at once must not share a log.
     let names = std::iter::once(format!("{stem}.log")).chain((2..100).map(|n| format!("{stem}.{n}.log")));
     let mut free = names.map(|name| logs.join(name)).filter(|path| !path.exists());
-    (number, free.next().unwrap_or_else(|| logs.join(format!("{stem}.log"))))
+    Ok((number, free.next().unwrap_or_else(|| logs.join(format!("{stem}.log")))))
 }
 
 /// Reads a text file of an agent, or returns `None` if it is missing. Replaces invalid UTF-8.
@@ -217,7 +228,7 @@ mod tests {
         let now: Timestamp = "2026-02-03T13:05:00Z".parse().unwrap();
         let task = |number| Task::new(TaskId::random(), TaskNumber::new(number).unwrap(), "t");
         let next = |task: Option<&Task>, mode| {
-            let (number, path) = next_log(logs.path(), task, mode, &now);
+            let (number, path) = next_log(logs.path(), task, mode, &now).unwrap();
             std::fs::write(path, "").unwrap();
             number
         };

@@ -19,8 +19,8 @@ use crate::orchestrator::shared::ProjectShared;
 use crate::process::CommandSpec;
 use crate::prompt::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback, compose};
 use crate::sandbox::{SandboxChoice, SandboxPolicy};
-use crate::schedule::RunOptions;
 use crate::schedule::resolve::{self, Resolved};
+use crate::schedule::{CallerEnvironment, RunOptions};
 use crate::session::SessionDirectory;
 use crate::workspace::Opened;
 use crate::{Error, ErrorKind, Result};
@@ -229,6 +229,8 @@ impl Preparation {
             speaks.into_iter().chain(server_words(&project.agents_may, mode == Mode::Chat)).collect();
         context.task.clone_from(&task);
         let launch = backend.prepare(&context)?;
+        let lost = options.environment.as_ref().map_or(&[][..], CallerEnvironment::lost).to_vec();
+        let before = (!lost.is_empty()).then(|| prepare_with(&*backend, &context, &lost)).transpose()?;
         directory.write_home(&launch.files, &launch.links)?;
 
         // A project may only tighten: its file comes with the repository, from people who are not this
@@ -270,6 +272,9 @@ impl Preparation {
             task: task.as_ref(),
         };
         let command = parts.command();
+        if let Some(before) = before {
+            parts.check_lost(&lost, &before, &command)?;
+        }
         Ok(Composed { folders, context, launch, policy, command, choice, task, restored })
     }
 }
@@ -319,6 +324,40 @@ impl CommandParts<'_> {
         }
         command
     }
+
+    /// Succeeds unless a restart has lost a secret that the agent got `before`, and nothing else gives it one of that name.
+    fn check_lost(&self, lost: &[String], before: &Launch, command: &CommandSpec) -> Result<()> {
+        let theirs = lost.iter().map(|name| (OsString::from(name), OsString::new())).collect();
+        let pass = self.settings.pass_env.iter().chain(&self.agent.pass_env);
+        let mut missing = environment(&theirs, &self.policy.environment, before, pass);
+        let given = before.secrets.iter().filter(|secret| theirs.contains_key(&secret.name));
+        missing.extend(given.map(|secret| (secret.name.clone(), OsString::new())));
+        missing.retain(|name, _| command.env().all(|(there, _)| there != name));
+        missing.retain(|name, _| self.launch.secrets.iter().all(|secret| secret.name != *name));
+        variables_gone(missing.keys())
+    }
+}
+
+/// Fails with the names of the `missing` variables, if there are any.
+pub(crate) fn variables_gone<'a>(missing: impl Iterator<Item = &'a OsString>) -> Result<()> {
+    let names: Vec<_> = missing.map(|name| name.to_string_lossy()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "what it was started with is gone with a restart: {}; resume it from where that is set",
+        names.join(", ")
+    );
+    Err(Error::new(ErrorKind::VariablesGone, message))
+}
+
+/// Returns the launch that there would be if the `lost` variables were set.
+fn prepare_with(backend: &dyn Backend, context: &SessionContext, lost: &[String]) -> Result<Launch> {
+    let mut context = context.clone();
+    for name in lost {
+        context.environment.entry(name.into()).or_insert_with(|| "lost".into());
+    }
+    backend.prepare(&context)
 }
 
 /// Returns a `PATH` that begins with `folder`.

@@ -1,5 +1,6 @@
 //! The meaning of errors and captured work for an attempt.
 
+use crate::backend::{Issue, IssueKind};
 use crate::model::TaskNumber;
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Ending, NoticeCode, Outcome};
@@ -10,6 +11,7 @@ use crate::{Error, ErrorKind};
 pub(super) fn outcome_of(error: &Error) -> Outcome {
     match error.kind() {
         ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: error.report(), until: None }),
+        ErrorKind::VariablesGone => Outcome::Limited(Issue::new(IssueKind::VariablesGone, error.message())),
         _ if error.is_trouble() => trouble(error),
         _ => Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
     }

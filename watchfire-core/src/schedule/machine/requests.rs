@@ -1,6 +1,7 @@
 //! Requests of people and programs, which are decided at once.
 
 use crate::ErrorKind;
+use crate::backend::IssueKind;
 use crate::model::{Mode, TaskNumber, TaskStatus};
 use crate::schedule::{
     Accept, Accepted, Answer, CallerEnvironment, Change, ChatPlace, Command, CommandId, CommandRecord, Life,
@@ -63,7 +64,9 @@ impl Schedule {
             },
             Request::Resume { target } => self.resume_request(&target),
             Request::Equip { life, environment } => self.equip(life, environment),
-            Request::Answer { life, question, text } => self.answer(life, &question, text),
+            Request::Answer { life, question, asked, text } => {
+                self.answer(life, (&question, asked.as_deref()), text)
+            }
         }
     }
 
@@ -79,6 +82,7 @@ impl Schedule {
             return Err(Refusal::new(ErrorKind::Busy, "wildfire is under way already"));
         }
         let note = options.note.clone();
+        let brought = options.environment.clone().filter(|it| it.variables().is_some());
         if note.is_some() {
             if !matches!(scope, Scope::Task(_)) {
                 return Err(Refusal::new(ErrorKind::InvalidInput, "one task is sent back at a time"));
@@ -127,6 +131,14 @@ impl Schedule {
                     life.state = LifeState::Waiting { on: Wait::Turn };
                 }
             });
+        }
+        // What its secrets went from gets those of this request.
+        let lost = |life: &Life| matches!(&life.state, LifeState::Limited { issue, .. } if issue.kind == IssueKind::VariablesGone);
+        if let Some(brought) = brought {
+            for life in self.ids(|life| covered(life) && lost(life)) {
+                self.change(life, |life| life.options.environment = Some(brought.clone()));
+                self.go_on(life);
+            }
         }
         Ok(Accepted { run: Some(id), life: None })
     }
@@ -260,7 +272,12 @@ impl Schedule {
         }
     }
 
-    fn answer(&mut self, id: LifeId, question: &str, text: String) -> Result<Accepted, Refusal> {
+    fn answer(
+        &mut self,
+        id: LifeId,
+        (question, words): (&str, Option<&str>),
+        text: String,
+    ) -> Result<Accepted, Refusal> {
         let Some(life) = self.ledger.life(id) else {
             return Err(Refusal::new(ErrorKind::NotFound, "there is no such life"));
         };
@@ -270,8 +287,10 @@ impl Schedule {
         };
         // A later session may use the id of an earlier question for another one, so only open questions
         // count.
-        let Some(asked) = open.iter().find(|asked| asked.id == question) else {
-            return match life.answer(question) {
+        let is_meant = |id: &str, asked: &str| id == question && words.is_none_or(|words| words == asked);
+        let Some(asked) = open.iter().find(|asked| is_meant(&asked.id, &asked.question)) else {
+            let given = life.answers.iter().rev().find(|given| is_meant(&given.id, &given.question));
+            return match given {
                 // Repeated by a caller that did not see the first reply.
                 Some(given) if given.text == text => Ok(accepted(id)),
                 Some(_) => {

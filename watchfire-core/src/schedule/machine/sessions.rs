@@ -2,7 +2,7 @@
 
 use super::block::blocks_backend;
 use super::state::Trouble;
-use crate::backend::Issue;
+use crate::backend::{Issue, IssueKind};
 use crate::model::{ProcessIdentity, Question};
 use crate::schedule::{
     Answer, Change, Command, Ending, LifeId, LifeState, Outcome, Schedule, SessionEnd, SessionRef, Step,
@@ -207,6 +207,10 @@ impl Schedule {
                 // A person marked the task done, so no other attempt follows.
                 Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
+                // Nobody could resume it by its task. The next request for one brings variables of its own.
+                Outcome::Limited(issue) if subject.is_step() && issue.kind == IssueKind::VariablesGone => {
+                    self.end(id, Ending::Error { code: "variables_gone".to_owned(), message: issue.message });
+                }
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
                 Outcome::Limited(issue) => {
                     let (issue, until) = self.recorded(self.paused(issue));

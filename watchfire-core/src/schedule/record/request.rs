@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::CallerEnvironment;
-use crate::model::{BackendName, Mode, TaskNumber};
+use crate::model::{BackendName, Mode, Question, TaskNumber};
 use crate::schedule::{Accept, LifeId, RunId, RunOptions, Scope, StopReason};
 use crate::{Error, ErrorKind, Result};
 
@@ -125,6 +125,9 @@ pub enum Request {
         life: LifeId,
         /// The id of the question.
         question: String,
+        /// The words of the question, where they are known: an agent may ask another one by its id meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<String>,
         /// The answer.
         text: String,
     },
@@ -148,7 +151,14 @@ impl Request {
     /// Returns [`Answer`](Self::Answer).
     #[must_use]
     pub fn answer(life: LifeId, question: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::Answer { life, question: question.into(), text: text.into() }
+        Self::Answer { life, question: question.into(), asked: None, text: text.into() }
+    }
+
+    /// Returns [`Answer`](Self::Answer) to this very question, and to no other that has its id by then.
+    #[must_use]
+    pub fn answer_to(life: LifeId, question: &Question, text: impl Into<String>) -> Self {
+        let (id, asked) = (question.id.clone(), Some(question.question.clone()));
+        Self::Answer { life, question: id, asked, text: text.into() }
     }
 
     /// Returns [`Run`](Self::Run).

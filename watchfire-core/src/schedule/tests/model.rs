@@ -229,7 +229,7 @@ fn answer(world: &mut World, a: u32, b: u32) {
         _ => None,
     });
     let Some((life, question)) = pick(asking, a).filter(|_| !world.closing) else { return };
-    let request = |text: &str| Request::Answer { life, question: question.clone(), text: text.into() };
+    let request = |text: &str| Request::answer(life, question.clone(), text);
     world.ask(request("yes")).unwrap();
     // It may have ended with that: a person had finished the task by hand.
     let is_open = match world.replayed.lives.get(&life).map(|life| &life.state) {

@@ -8,11 +8,13 @@ const KEPT: usize = 64;
 /// Upper bound for a question, in characters. The rest is cut off.
 const LONGEST: usize = 16 * 1024;
 
-/// Place of a question that a person has answered.
+/// Place of a question that a person has answered, as it was before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::session) enum Place {
-    /// The agent asks it, or did.
-    Known,
+    /// The agent asks it.
+    Open,
+    /// It has this answer already.
+    Answered,
     /// It was withdrawn meanwhile, or this program has not read it yet.
     Unknown,
     /// The same, and the agent asks another question by its id now.
@@ -29,6 +31,20 @@ struct Asked {
     answer: Option<String>,
     /// True for a question in `signal.json`, which stands there as long as it is asked.
     in_file: bool,
+}
+
+impl Asked {
+    fn mark(&mut self, text: &str) -> Result<Place> {
+        match &self.answer {
+            None => {
+                self.answer = Some(text.to_owned());
+                Ok(Place::Open)
+            }
+            Some(earlier) if earlier == text => Ok(Place::Answered),
+            Some(_) => Err(Error::new(ErrorKind::Conflict, "the question has another answer already")
+                .with("question", &self.question.id)),
+        }
+    }
 }
 
 impl Questions {
@@ -51,9 +67,8 @@ impl Questions {
         if self.0.iter().any(|asked| asked.question == question) {
             return false;
         }
-        if let Some(at) = self.0.iter().position(|asked| asked.question.id == question.id) {
-            self.0.remove(at);
-        }
+        // Those that are answered stay: they may be asked again, in the file or by a program that is told of them once more.
+        self.0.retain(|asked| asked.question.id != question.id || asked.answer.is_some());
         if self.0.len() >= KEPT {
             // A flood of questions is cut off at the newest. An open one is never dropped: its life waits for
             // the answer.
@@ -80,49 +95,44 @@ impl Questions {
         self.0.len() < before
     }
 
-    pub(in crate::session) fn place(&self, question: &Question) -> Place {
-        let question = shortened(question.clone());
-        let is_other = |asked: &Asked| asked.question.id == question.id && asked.answer.is_none();
-        match () {
-            () if self.0.iter().any(|asked| asked.question == question) => Place::Known,
-            () if self.0.iter().any(is_other) => Place::Taken,
-            () => Place::Unknown,
-        }
-    }
-
-    /// Adds a question that is answered.
-    pub(in crate::session) fn add_answered(&mut self, question: Question, text: &str) {
-        // At the end: an open question with its id is found first.
-        self.0.extend(Self::answered([(question, text.to_owned())]).0);
-    }
-
-    /// Marks a question as answered and returns true if it was open. The first answer wins; repeating it changes
-    /// nothing.
+    /// Marks the question with this id as answered and returns it if it was open. The first answer wins; repeating it
+    /// changes nothing.
     ///
     /// # Errors
     /// `not_found` for an unknown id; `conflict` if it was answered with another text.
-    pub(in crate::session) fn answer(&mut self, id: &str, text: &str) -> Result<bool> {
-        let Some(asked) = self.0.iter_mut().find(|asked| asked.question.id == id) else {
+    pub(in crate::session) fn answer(&mut self, id: &str, text: &str) -> Result<Option<Question>> {
+        let has_id = |asked: &Asked| asked.question.id == id;
+        let open = self.0.iter().position(|asked| has_id(asked) && asked.answer.is_none());
+        // Of those that used the id before, the latest.
+        let Some(at) = open.or_else(|| self.0.iter().rposition(has_id)) else {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 "the agent does not ask this question, or no longer",
             )
             .with("question", id));
         };
-        match &asked.answer {
-            None => {
-                asked.answer = Some(text.to_owned());
-                Ok(true)
-            }
-            Some(earlier) if earlier == text => Ok(false),
-            Some(_) => Err(Error::new(ErrorKind::Conflict, "the question has another answer already")
-                .with("question", id)),
+        let question = self.0[at].question.clone();
+        Ok((self.0[at].mark(text)? == Place::Open).then_some(question))
+    }
+
+    /// Marks this very question as answered, also if the agent does not ask it or asks another one by its id.
+    ///
+    /// # Errors
+    /// `conflict` if it was answered with another text.
+    pub(in crate::session) fn answer_to(&mut self, question: &Question, text: &str) -> Result<Place> {
+        let question = shortened(question.clone());
+        if let Some(asked) = self.0.iter_mut().find(|asked| asked.question == question) {
+            return asked.mark(text);
         }
+        let is_taken = self.0.iter().any(|asked| asked.question.id == question.id && asked.answer.is_none());
+        self.0.push(Asked { question, answer: Some(text.to_owned()), in_file: false });
+        Ok(if is_taken { Place::Taken } else { Place::Unknown })
     }
 
     /// Takes back an answer that could not be delivered.
-    pub(in crate::session) fn reopen(&mut self, id: &str) {
-        if let Some(asked) = self.0.iter_mut().find(|asked| asked.question.id == id) {
+    pub(in crate::session) fn reopen(&mut self, question: &Question) {
+        let question = shortened(question.clone());
+        if let Some(asked) = self.0.iter_mut().find(|asked| asked.question == question) {
             asked.answer = None;
         }
     }
@@ -155,8 +165,8 @@ mod tests {
         let port = Question::new("port", "Which port?");
         assert!(questions.ask(port.clone(), false) && !questions.ask(port.clone(), false));
         assert_eq!(questions.answer("host", "x").unwrap_err().code(), "not_found");
-        assert!(questions.answer("port", "80").unwrap());
-        assert!(!questions.answer("port", "80").unwrap(), "the same again is fine");
+        assert_eq!(questions.answer("port", "80").unwrap(), Some(port.clone()));
+        assert_eq!(questions.answer("port", "80").unwrap(), None, "the same again is fine");
         assert_eq!(questions.answer("port", "81").unwrap_err().code(), "conflict");
         assert!(!questions.ask(port, false), "asked again after its answer");
         assert!(questions.open().is_empty());
@@ -173,7 +183,22 @@ mod tests {
         let mut questions = Questions::answered(rounds.clone().map(|asked| (asked, "x".to_owned())));
         assert!(rounds.into_iter().all(|asked| !questions.ask(asked, false)));
         assert!(questions.open().is_empty());
-        assert!(questions.ask(Question::new("1", "c?"), false));
+        let next = ["c?", "d?"].map(|text| Question::new("1", text));
+        for (asked, answer) in next.into_iter().zip(["x", "y"]) {
+            assert!(questions.ask(asked.clone(), false));
+            assert_eq!(questions.answer("1", answer).unwrap(), Some(asked), "the open one is meant");
+            assert!(questions.open().is_empty());
+        }
+        assert_eq!(questions.answer("1", "x").unwrap_err().code(), "conflict", "with the latest answer");
+    }
+
+    #[test]
+    fn an_open_question_gives_way_to_the_next_by_its_id() {
+        let mut questions = Questions::answered([(Question::new("1", "a?"), "x".to_owned())]);
+        questions.ask(Question::new("1", "b?"), false);
+        questions.ask(Question::new("1", "c?"), false);
+        assert_eq!(questions.open(), [Question::new("1", "c?")]);
+        assert!(!questions.ask(Question::new("1", "a?"), true), "it has its answer");
     }
 
     #[test]
@@ -181,14 +206,15 @@ mod tests {
         let mut questions = Questions::default();
         let [first, second] =
             ["Which port?", "Which port for tests?"].map(|text| Question::new("port", text));
-        assert_eq!(questions.place(&first), Place::Unknown);
         questions.ask(second.clone(), true);
-        assert_eq!([&first, &second].map(|asked| questions.place(asked)), [Place::Taken, Place::Known]);
-        questions.add_answered(first.clone(), "80");
-        assert_eq!(questions.open(), [second]);
-        assert!(!questions.ask(first, true), "it has its answer");
-        assert!(questions.answer("port", "81").unwrap());
+        assert_eq!(questions.answer_to(&first, "80").unwrap(), Place::Taken);
+        assert_eq!(questions.open(), std::slice::from_ref(&second));
+        assert!(!questions.ask(first.clone(), true), "it has its answer");
+        assert_eq!(questions.answer_to(&first, "80").unwrap(), Place::Answered);
+        assert_eq!(questions.answer_to(&first, "81").unwrap_err().code(), "conflict");
+        assert_eq!(questions.answer_to(&second, "81").unwrap(), Place::Open);
         assert!(questions.open().is_empty());
+        assert_eq!(questions.answer_to(&Question::new("host", "Which?"), "x").unwrap(), Place::Unknown);
     }
 
     #[test]
@@ -196,9 +222,9 @@ mod tests {
         let mut questions = Questions::default();
         questions.ask(Question::new("1", "a?"), false);
         questions.answer("1", "b").unwrap();
-        questions.reopen("1");
+        questions.reopen(&Question::new("1", "a?"));
         assert_eq!(ids(&questions), ["1"]);
-        assert!(questions.answer("1", "c").unwrap());
+        assert!(questions.answer("1", "c").unwrap().is_some());
     }
 
     #[test]
@@ -226,7 +252,7 @@ mod tests {
         questions.answer("answered", "c").unwrap();
         assert_eq!(questions.withdraw_all_but(&[kept.clone(), long.clone()]), ["gone"]);
         assert_eq!(ids(&questions), ["kept", "long", "message"]);
-        assert!(!questions.answer("answered", "c").unwrap(), "an answer stays what it is");
+        assert_eq!(questions.answer("answered", "c").unwrap(), None, "an answer stays what it is");
         assert_eq!(questions.answer("gone", "c").unwrap_err().code(), "not_found");
         assert_eq!(questions.withdraw_all_but(&[]), ["kept", "long"]);
         assert!(questions.ask(gone, true), "it may be asked again");

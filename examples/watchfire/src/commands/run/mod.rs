@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use watchfire_client::daemon_proto::StartAgentRequest;
-use watchfire_core::model::{Task, TaskNumber, TaskStatus};
+use watchfire_core::model::{Question, Task, TaskNumber, TaskStatus};
 use watchfire_core::schedule::{LifeState, Scope};
 use watchfire_core::store::{TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
@@ -368,9 +368,13 @@ pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result
         // A life that runs needs no resume.
         (Word::Resume, _) if life.waits_for_person() => worker.resume(life.id).await.map(|()| String::new()),
         (Word::Answer { question, text }, LifeState::Asking { questions, .. }) => {
-            let id = match (question, questions.as_slice()) {
-                (Some(id), _) => id,
-                (None, [only]) => only.id.clone(),
+            let asked = match (question, questions.as_slice()) {
+                (Some(id), all) => match all.iter().find(|asked| asked.id == id) {
+                    Some(asked) => asked.clone(),
+                    // It may have been answered before; who runs the task knows.
+                    None => Question::new(id, ""),
+                },
+                (None, [only]) => only.clone(),
                 (None, several) => {
                     let ids: Vec<_> =
                         several.iter().map(|asked| format!("{}: {}", asked.id, asked.question)).collect();
@@ -380,8 +384,8 @@ pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result
                         .into());
                 }
             };
-            worker.answer(life.id, &id, text).await?;
-            Ok(id)
+            worker.answer(life.id, &asked, text).await?;
+            Ok(asked.id)
         }
         _ => Err(waits_for_nobody().into()),
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use watchfire_core::backend::IssueKind;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Spent, TaskInfo};
 use watchfire_core::schedule::{Ending, LifeState, RunSummary};
@@ -194,6 +195,9 @@ pub(in crate::commands) fn next_step_of(number: TaskNumber, state: &LifeState) -
     match state {
         LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => Some(by.kind.cure().to_owned()),
         LifeState::Asking { .. } => Some(format!("watchfire answer {} \"…\"", number.value())),
+        LifeState::Limited { issue, .. } if issue.kind == IssueKind::VariablesGone => {
+            Some(format!("from a shell that has them: watchfire resume {}", number.value()))
+        }
         LifeState::Limited { issue, until, .. } => {
             let by_itself = match issue.reset_at.is_some() && until.is_none() {
                 true => "; `on_limit: wait` in project.yaml goes on by itself",

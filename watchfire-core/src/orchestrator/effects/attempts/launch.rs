@@ -134,11 +134,6 @@ pub(in crate::orchestrator::effects) async fn start(
     let target = request.opened.target.clone();
     let may_nudge = request.may_nudge();
 
-    if options.environment.as_ref().is_some_and(|environment| environment.variables().is_none()) {
-        let message =
-            "the variables of the program that asked for it are gone with a restart; it gets ours".to_owned();
-        shared.notice(NoticeCode::Session, task.as_ref().map(|task| task.task_number), message);
-    }
     let given = request.others.take();
     let documents = Documents::read(&*shared.store, given, task.as_ref()).await?;
     for what in &documents.ignored {
@@ -168,6 +163,11 @@ pub(in crate::orchestrator::effects) async fn start(
     let (prepared, purse, alias) = blocking("preparing a session", prepare).await?;
     let Prepared { folders, mut context, launch, confined, report, record, log_name, log_file, restored } =
         prepared;
+    if options.environment.as_ref().is_some_and(|environment| environment.variables().is_none()) {
+        let message =
+            "the variables of the program that asked for it are gone with a restart; it gets ours".to_owned();
+        shared.notice(NoticeCode::Session, task.as_ref().map(|task| task.task_number), message);
+    }
     let directory = folders.directory().clone();
     shared.notice_left(context.backend.as_str(), &launch.left);
 
@@ -332,7 +332,7 @@ fn prepare(preparation: Preparation, alias: &Alias) -> Result<Prepared> {
     let confined = inner.sandboxes.prepare(&choice.value, &policy, command)?;
     let report = confined.guard.report();
     let (number, log_name) =
-        files::next_log(&shared.logs_dir, task.as_ref(), context.mode, &inner.clock.now());
+        files::next_log(&shared.logs_dir, task.as_ref(), context.mode, &inner.clock.now())?;
     let header = [
         ("project_id", shared.id.to_string()),
         ("task_number", task.as_ref().map_or(0, |task| task.task_number.value()).to_string()),

@@ -169,7 +169,12 @@ pub(super) async fn resumed_or_fresh(
                 format!("it ended with {}", ended.exit)
             }
             // These say nothing of the vendor's session.
-            Err(error) if error.kind() == ErrorKind::Cancelled || error.is_trouble() => return Err(error),
+            Err(error)
+                if error.is_trouble()
+                    || matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::VariablesGone) =>
+            {
+                return Err(error);
+            }
             Err(error) => error.report(),
         };
         let (id, folder) = (kept.vendor_session().to_owned(), kept.folder().display().to_string());

@@ -1,17 +1,20 @@
 //! The project's setup commands in the folder of a task, before its agent starts.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Result;
+use crate::backend::Launch;
 use crate::files::{make_private, read_untrusted, replace};
-use crate::model::{Mode, Task, TaskNumber, Timestamp};
-use crate::orchestrator::compose::files;
+use crate::model::{Mode, Settings, Task, TaskNumber, Timestamp};
+use crate::orchestrator::compose::{environment, files, variables_gone};
 use crate::orchestrator::effects::commands::{Commands, Failure, Place};
 use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::schedule::{Life, NoticeCode};
+use crate::sandbox::EnvironmentPolicy;
+use crate::schedule::{CallerEnvironment, Life, NoticeCode, RunOptions};
 use crate::session::LogFile;
 use crate::workspace::Opened;
 
@@ -39,6 +42,7 @@ pub(in crate::orchestrator::effects) async fn run(
     if note.is_written()? {
         return Ok(Ok(log));
     }
+    check_lost(shared, &settings, options)?;
     let place = Place {
         path: opened.cwd.clone(),
         rules: opened.policy_rules.clone(),
@@ -67,12 +71,24 @@ pub(in crate::orchestrator::effects) async fn run(
     Ok(Ok(log))
 }
 
+/// Succeeds unless a restart has lost a secret that the commands would get.
+fn check_lost(shared: &ProjectShared, settings: &Settings, options: &RunOptions) -> Result<()> {
+    let lost = options.environment.as_ref().map_or(&[][..], CallerEnvironment::lost);
+    let theirs = lost.iter().map(|name| (OsString::from(name), OsString::new())).collect();
+    let none = EnvironmentPolicy::default();
+    let mut missing = environment(&theirs, &none, &Launch::new(""), &settings.sandbox.pass_env);
+    let ours = shared.inner.variables(options);
+    missing.retain(|name, _| !ours.contains_key(name));
+    missing.retain(|name, _| !settings.sandbox.env.keys().any(|set| **set == **name));
+    variables_gone(missing.keys())
+}
+
 /// Writes the output of a setup that failed into a log of the task, in which no session is named.
 async fn keep(shared: &Arc<ProjectShared>, task: &Task, started_at: &Timestamp, log: &str) {
     let (log, logs, id) = (log.to_owned(), shared.logs_dir.clone(), shared.id.to_string());
     let (of, started_at) = (task.clone(), started_at.clone());
     let write = move || {
-        let (number, path) = files::next_log(&logs, Some(&of), Mode::Task, &started_at);
+        let (number, path) = files::next_log(&logs, Some(&of), Mode::Task, &started_at)?;
         let header = [
             ("project_id", id),
             ("task_number", of.task_number.value().to_string()),

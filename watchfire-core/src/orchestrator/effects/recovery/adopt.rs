@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{PromptDelivery, SessionContext, Source};
-use crate::endpoint::{self, Spool, SpoolLimits};
+use crate::endpoint::{self, Signal, SignalRead, Spool, SpoolLimits, read_signal};
 use crate::model::{OnLimit, Question, SessionId, Timestamp};
 use crate::observe::Body;
 use crate::orchestrator::compose::{LiveRecord, Reached, SessionNote, agent_settings, notes};
@@ -210,22 +210,33 @@ async fn answers(
     let own = life.answers.iter().filter(|answer| answer.session.as_ref() == Some(session)).cloned();
     let asked = |answer: Answer| (Question::new(answer.id, answer.question), answer.text);
     let (own, files): (Vec<_>, _) = (own.map(asked).collect(), directory.files());
-    let notes = notes(directory);
+    let (notes, session) = (notes(directory), session.clone());
     blocking("looking at an agent's answers", move || {
         let (spool, inbox) = (Spool::open(&files, SpoolLimits::default())?, files.join("inbox"));
-        for (at, (question, text)) in own.iter().enumerate() {
+        let asked_now = match read_signal(&files, &session, &Timestamp::from_unix_millis(0)) {
+            SignalRead::Signal(Signal::Questions(asked)) => asked,
+            _ => Vec::new(),
+        };
+        let is_missed = |(question, _): &&(Question, String)| !notes.given(question).exists();
+        let missed: Vec<_> = own.iter().filter(is_missed).cloned().collect();
+        // Not those to a question that was withdrawn for another. A recorded question may be cut.
+        let is_taken = |(question, _): &&(Question, String)| {
+            let other = |now: &Question| !now.question.starts_with(&question.question);
+            asked_now.iter().any(|now| now.id == question.id && other(now))
+        };
+        let theirs: Vec<_> = own.iter().filter(|answer| !is_taken(answer)).collect();
+        for (at, answer) in theirs.iter().enumerate() {
+            let (question, text) = answer;
             let letter = endpoint::Answer::new(&question.id, text);
             // An agent may use an id again: the last answer counts.
-            let is_last = !own.iter().skip(at + 1).any(|(later, _)| later.id == question.id);
-            // What the agent has put there instead is replaced.
+            let is_last = !theirs.iter().skip(at + 1).any(|(later, _)| later.id == question.id);
+            // What was typed is in the inbox, unless it did not belong there. What the agent has put there instead is replaced.
             let is_there =
                 || endpoint::Answer::read(&inbox, &question.id).ok().flatten() == Some(letter.clone());
-            if is_last && !is_there() {
+            if is_last && is_missed(answer) && !is_there() {
                 spool.put(&letter.file_name(), letter.to_json().to_string().as_bytes())?;
             }
         }
-        let is_missed = |(question, _): &&(Question, String)| !notes.given(question).exists();
-        let missed = own.iter().filter(is_missed).cloned().collect();
         Ok((own, missed))
     })
     .await

@@ -212,7 +212,7 @@ fn a_session_that_asks_for_long_is_put_aside_and_resumed_by_its_answer() {
     world.finish(1, Outcome::Asked(asked.to_vec()));
     assert_eq!((world.state(1), world.life(1).session), ("asking", None));
     let life = world.life(1).id;
-    world.ask(Request::Answer { life, question: "q1".into(), text: "so".into() }).unwrap();
+    world.ask(Request::answer(life, "q1", "so")).unwrap();
     assert_eq!(world.at_work(), [1]);
 }
 
@@ -230,6 +230,37 @@ fn questions_hold_no_slot_and_answers_resume() {
     world.answer(1, "q2", "so").unwrap();
     assert_eq!(world.answer(1, "q2", "otherwise").unwrap_err().code, "already_answered");
     assert_eq!(world.answer(1, "q3", "x").unwrap_err().code, "not_found");
+}
+
+#[test]
+fn work_whose_secrets_are_gone_waits_alone() {
+    let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.finish(1, Outcome::Limited(Issue::new(IssueKind::VariablesGone, "gone: KEY")));
+    assert_eq!((world.state(1), world.at_work()), ("limited", vec![2]), "it concerns no other");
+    world.run(Scope::Task(n(1)));
+    assert_eq!(world.state(1), "limited", "nobody brought them");
+}
+
+#[test]
+fn an_answer_is_to_the_question_that_was_read() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    let life = world.life(1).id;
+    let [first, next] = ["Which port?", "Drop the table?"].map(|words| Question::new("1", words));
+    world.blocks(1, None, std::slice::from_ref(&first));
+    world.ask(Request::answer_to(life, &first, "yes")).unwrap();
+    world.blocks(1, None, std::slice::from_ref(&next));
+    // By a client that did not see the first reply.
+    world.ask(Request::answer_to(life, &first, "yes")).unwrap();
+    assert_eq!(world.state(1), "asking", "that was not asked");
+    assert_eq!(world.ask(Request::answer_to(life, &first, "no")).unwrap_err().code, "already_answered");
+    let withdrawn = Question::new("1", "Which host?");
+    assert_eq!(world.ask(Request::answer_to(life, &withdrawn, "yes")).unwrap_err().code, "not_found");
+    world.ask(Request::answer_to(life, &next, "no")).unwrap();
+    assert_eq!(world.state(1), "running");
 }
 
 #[test]

@@ -113,7 +113,7 @@ impl World {
 
     fn answer(&mut self, task: u32, question: &str, text: &str) -> Result<Accepted, Refusal> {
         let life = self.life(task).id;
-        self.ask(Request::Answer { life, question: question.into(), text: text.into() })
+        self.ask(Request::answer(life, question, text))
     }
 
     fn pass(&mut self, millis: i64) {
