@@ -87,6 +87,11 @@ fn lives(folder: &Path, wrong: &mut Vec<String>) -> BTreeMap<LifeId, Life> {
     lives
 }
 
+/// Returns true for a refinement that left a draft to the words of its person.
+fn is_outrun(ending: &Ending) -> bool {
+    matches!(ending, Ending::Failed { reason, .. } if reason == "a person changed the draft meanwhile")
+}
+
 /// Every life ended in a way that its script or a stop explains, and every task in a way that its script explains.
 fn ends(folder: &Path, person: &Person<'_>, lives: &BTreeMap<LifeId, Life>, wrong: &mut Vec<String>) {
     let stops = fs::read_to_string(folder.join("stops")).unwrap_or_default();
@@ -97,7 +102,9 @@ fn ends(folder: &Path, person: &Person<'_>, lives: &BTreeMap<LifeId, Life>, wron
         let was_stopped = is_stop(ending) && stops.contains(&*life.id.to_string());
         let is_right = match life.subject {
             Subject::Chat | Subject::Refine { .. } | Subject::Generate if *ending == Ending::Closed => true,
-            Subject::Refine { .. } => *ending == Ending::Refined,
+            Subject::Refine { draft, .. } => {
+                *ending == Ending::Refined || is_outrun(ending) && person.has_renamed(draft.value())
+            }
             Subject::Generate => *ending == Ending::generated(Vec::new()),
             Subject::Task { task, .. } => {
                 last.insert(task.value(), ending);

@@ -117,6 +117,11 @@ impl<'a> Person<'a> {
         self.titles.insert(number, title);
     }
 
+    /// Returns true if this person has changed the title of a task.
+    pub(super) fn has_renamed(&self, number: u32) -> bool {
+        self.titles.get(&number).is_some_and(|title| title.contains(", called "))
+    }
+
     /// Makes the first draft ready.
     async fn make_ready(&mut self) {
         let drafts = self.store.list(&TaskQuery::new().with_status(TaskStatus::Draft)).await.unwrap().tasks;
