@@ -51,13 +51,8 @@ impl Server {
                 let lives = project.subscribe(None).await?.snapshot.lives;
                 if let Some(life) = lives.into_iter().find(|life| life.subject.task() == Some(task)) {
                     let question = chosen(&life, &request.conversation_id)?;
-                    match request.question.is_empty() {
-                        true => project.answer(life.id, question.clone(), request.text).await?,
-                        false => {
-                            let asked = Question::new(question.clone(), request.question);
-                            project.answer_to(life.id, &asked, request.text).await?;
-                        }
-                    }
+                    let asked = Question::new(question.clone(), request.question);
+                    project.answer_to(life.id, &asked, request.text).await?;
                     return Ok(answered(question));
                 }
             }

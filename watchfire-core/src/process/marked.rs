@@ -45,11 +45,16 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
     let mut strangers = BTreeSet::new();
     while rounds > 0 && quiet < QUIET {
         rounds -= 1;
-        let (mut found, mut unclear, mut foreign, mut gone) =
-            (false, BTreeSet::new(), BTreeSet::new(), false);
+        let (mut found, mut gone, mut cramped) = (false, false, false);
+        let (mut unclear, mut foreign) = (BTreeSet::new(), BTreeSet::new());
+        let listed = own_processes();
+        if listed.is_err() {
+            (found, cramped) = (!held.is_empty(), true);
+            ended += kill(&std::mem::take(&mut held));
+        }
         // A process that starts during a reading of `/proc` is found in the next round, since its parent is
         // stopped by then.
-        for pid in own_processes() {
+        for pid in listed.unwrap_or_default() {
             if held.contains_key(&pid) {
                 continue;
             }
@@ -63,9 +68,8 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
                 Held::Gone => gone |= !strangers.contains(&pid),
                 Held::Full => {
                     // Room for the others.
-                    found |= !held.is_empty();
+                    (found, cramped) = (found || !held.is_empty(), true);
                     ended += kill(&std::mem::take(&mut held));
-                    unclear.insert(pid);
                 }
             }
             if held.len() >= HANDLES {
@@ -83,8 +87,9 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
         if found || gone {
             (waited, quiet) = (None, 0);
             rounds += usize::from(gone && Instant::now() < end);
-        } else if !left.is_empty() && pauses > 0 {
-            waited = Some(left);
+        } else if (cramped || !left.is_empty()) && pauses > 0 {
+            // Where no descriptor was left, not all were looked at.
+            waited = (!cramped).then_some(left);
             pauses -= 1;
             rounds += 1;
             std::thread::sleep(STARTING.0);
@@ -105,7 +110,7 @@ enum Held {
     Unclear,
     /// It has ended.
     Gone,
-    /// There is no descriptor left to hold it by.
+    /// There is no descriptor left to look at it or to hold it by.
     Full,
 }
 
@@ -115,7 +120,7 @@ fn hold(pid: u32, mark: &str) -> Held {
         Some(_) if Path::new("/proc").join(pid.to_string()).exists() => Held::Foreign,
         Some(_) => Held::Gone,
     };
-    let first = is_marked(pid, mark);
+    let Ok(first) = is_marked(pid, mark) else { return Held::Full };
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let (Some(true), Some(target)) = (first, target) else { return known(first) };
     let handle = match pidfd_open(target, PidfdFlags::empty()) {
@@ -125,8 +130,9 @@ fn hold(pid: u32, mark: &str) -> Held {
     };
     // The number may have been used again before the handle was opened.
     match is_marked(pid, mark) {
-        Some(true) if pidfd_send_signal(&handle, Signal::STOP).is_ok() => Held::Ours(handle),
-        other => known(other),
+        Ok(Some(true)) if pidfd_send_signal(&handle, Signal::STOP).is_ok() => Held::Ours(handle),
+        Ok(other) => known(other),
+        Err(_) => Held::Full,
     }
 }
 
@@ -147,25 +153,36 @@ fn kill(held: &BTreeMap<u32, OwnedFd>) -> usize {
 }
 
 /// Returns the numbers of all processes of this user except this one.
-fn own_processes() -> Vec<u32> {
+fn own_processes() -> io::Result<Vec<u32>> {
     let (me, user) = (getpid().as_raw_pid().cast_unsigned(), geteuid().as_raw());
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let entries = fs::read_dir("/proc")?;
     let owned = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         // Others could not be signalled, and their environment not be read.
         (pid != me && entry.metadata().ok()?.uid() == user).then_some(pid)
     };
-    entries.filter_map(|entry| owned(entry.ok()?)).collect()
+    Ok(entries.filter_map(|entry| owned(entry.ok()?)).collect())
 }
 
-/// Returns `None` for a process that is, or was just now, within `execve`, where the kernel shows no environment yet.
-fn is_marked(pid: u32, mark: &str) -> Option<bool> {
-    let environment = environment(pid).unwrap_or_default();
+/// Returns `None` for a process that is, or was just now, within `execve`, where the kernel shows no environment yet. Fails
+/// only where there is no descriptor to read by.
+fn is_marked(pid: u32, mark: &str) -> io::Result<Option<bool>> {
+    let environment = shown(environment(pid))?;
     // A zombie and a thread of the kernel have none either, and no program.
-    if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() && !has_none(pid) {
-        return None;
+    if environment.is_empty() && fs::read_link(format!("/proc/{pid}/exe")).is_ok() && !has_none(pid)? {
+        return Ok(None);
     }
-    Some(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+    Ok(Some(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())))
+}
+
+/// Returns what was read of a process: nothing, if it is gone or shows nothing.
+fn shown<T: Default>(read: io::Result<T>) -> io::Result<T> {
+    match read {
+        Err(error) if !matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) => {
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// Reads the environment of a process at once: between two reads it may begin another program, and the second one ends as if
@@ -184,14 +201,14 @@ fn environment(pid: u32) -> io::Result<Vec<u8>> {
 
 /// Returns true if a process has an empty environment: in its `stat`, `env_start` and `env_end` (fields 50 and 51) are one place.
 /// They are for a moment within `execve`, too, and `end_code` (27) is 0 until that is over.
-fn has_none(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+fn has_none(pid: u32) -> io::Result<bool> {
+    let stat = shown(fs::read_to_string(format!("/proc/{pid}/stat")))?;
     // The name of the program may hold spaces and parentheses; field 3 is the first behind it.
     let fields: Vec<_> =
         stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split_ascii_whitespace().collect();
     let [end_code, start, end] =
         [27, 50, 51].map(|field: usize| fields.get(field - 3).copied().unwrap_or("0"));
-    end_code != "0" && start != "0" && start == end
+    Ok(end_code != "0" && start != "0" && start == end)
 }
 
 #[cfg(test)]
@@ -232,17 +249,39 @@ mod tests {
             let _ = end_marked(&own.parse().unwrap());
             all.iter_mut().for_each(|child| drop(child.wait()));
             let mark = format!("{SESSION_MARK}={own}");
-            let left: Vec<_> =
-                own_processes().into_iter().filter(|pid| is_marked(*pid, &mark) == Some(true)).collect();
+            let is_left = |pid: &u32| is_marked(*pid, &mark).unwrap() == Some(true);
+            let left: Vec<_> = own_processes().unwrap().into_iter().filter(is_left).collect();
             let _ = end_marked(&own.parse().unwrap());
             assert!(left.is_empty(), "{left:?}");
         }
     }
 
+    /// In a process of its own, that has few descriptors.
+    #[test]
+    fn more_than_there_are_descriptors_for_end() {
+        const AGAIN: &str = "WATCHFIRE_TEST_FEW_DESCRIPTORS";
+        let count = 40;
+        if std::env::var_os(AGAIN).is_none() {
+            let name = "more_than_there_are_descriptors_for_end";
+            let me = std::env::current_exe().unwrap();
+            let limited = r#"ulimit -n 24 && exec "$0" --test-threads=1 "$1""#;
+            let mut again = Command::new("/bin/sh");
+            let output = again.args(["-c", limited]).arg(me).arg(name).env(AGAIN, "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && said.contains("1 passed"), "{said}");
+            return;
+        }
+        let own = format!("crowded-{}", std::process::id());
+        let start = || Command::new("/bin/sleep").arg("30").env(SESSION_MARK, &own).spawn().unwrap();
+        let mut all: Vec<_> = (0..count).map(|_| start()).collect();
+        assert_eq!(end_marked(&own.parse().unwrap()), count);
+        all.iter_mut().for_each(|child| assert!(!child.wait().unwrap().success()));
+    }
+
     #[test]
     fn one_without_an_environment_is_not_waited_for() {
         let mut empty = Command::new("/bin/sleep").arg("300").env_clear().spawn().unwrap();
-        let known = || is_marked(empty.id(), "A=b");
+        let known = || is_marked(empty.id(), "A=b").unwrap();
         let end = Instant::now() + GONE;
         while known().is_none() && Instant::now() < end {
             std::thread::yield_now();

@@ -2,18 +2,20 @@
 
 use libtest_mimic::Trial;
 use watchfire_core::ErrorKind;
+use watchfire_core::backend::IssueKind;
 use watchfire_core::observe::WatchRequest;
-use watchfire_core::orchestrator::{ChatRequest, RunRequest};
-use watchfire_core::schedule::{Change, ChatPlace, CommandId, Ending, Notice};
+use watchfire_core::orchestrator::{ChatRequest, RunRequest, SessionLog};
+use watchfire_core::schedule::{Change, ChatPlace, CommandId, Ending, LifeState, Notice, ResumeTarget};
 use watchfire_core::session::Session;
 
-use super::support::{DONE, World, within};
+use super::support::{DONE, World, appears, within};
 use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_second_attempt_resumes", a_second_attempt_resumes),
         trial("a_failed_resume_falls_back_and_loses_nothing", a_failed_resume_falls_back),
+        trial("a_conversation_waits_for_secrets_that_are_gone", a_conversation_waits_for_secrets),
         trial("a_chat_that_has_ended_is_gone_on_with", a_chat_is_resumed),
     ]
 }
@@ -58,6 +60,34 @@ async fn a_failed_resume_falls_back() {
         .await;
     let Change::Notice(Notice { message, .. }) = told else { panic!("{told:?}") };
     assert!(message.contains("session v-1") && message.contains("exit code 9"), "{message}");
+}
+
+/// Neither is the conversation given up for want of them, nor does a fresh agent begin without them.
+async fn a_conversation_waits_for_secrets() {
+    let begin =
+        "echo first > \"$MEMORY\"; printf 'id v-1\\nbusy\\n' >> \"$TRANSCRIPT\"; touch begun; sleep 1000";
+    let again = format!("echo \"$RESUME $API_KEY\" > resumed; {DONE}");
+    let script = format!("[ -n \"$RESUME\" ] || {{ {begin}; }}; {again}");
+    let mut world = World::that_passes("API_KEY").await;
+    let task = world.task("t", &script).await;
+    let keys = || std::env::vars_os().chain([("API_KEY".into(), "secret".into())]);
+    world.project.run(RunRequest::task(task).with_environment(keys())).await.unwrap();
+    world.running().await;
+    appears(&world.root().join(".watchfire/worktrees/0001/begun")).await;
+    within(world.orchestrator.shutdown()).await;
+
+    let mut world = World::in_folder(world.temp).await;
+    world.project.resume(ResumeTarget::All).await.unwrap();
+    let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
+    let LifeState::Limited { issue, .. } = &life.state else { panic!("{life:?}") };
+    assert!(issue.kind == IssueKind::VariablesGone && issue.message.contains(": API_KEY;"), "{issue:?}");
+    world.project.equip(life.id, keys()).await.unwrap();
+    world.project.resume(ResumeTarget::Life(life.id)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let resumed = std::fs::read_to_string(world.root().join(".watchfire/worktrees/0001/resumed")).unwrap();
+    assert_eq!(resumed, "v-1 secret\n");
+    let logs = SessionLog::list(world.project.logs_dir()).unwrap();
+    assert_eq!(logs.len(), 2, "none began without: {logs:?}");
 }
 
 async fn a_chat_is_resumed() {

@@ -2,9 +2,9 @@
 
 use libtest_mimic::Trial;
 use watchfire_core::orchestrator::{RunRequest, SessionLog};
-use watchfire_core::schedule::{Ending, LifeState};
+use watchfire_core::schedule::{Ending, LifeState, ResumeTarget};
 
-use super::support::{DONE, World, within};
+use super::support::{DONE, World, appears, within};
 use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -13,6 +13,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("the_output_of_a_setup_is_in_a_log", the_output_of_a_setup_is_in_a_log),
         trial("a_failed_setup_starts_no_agent", a_failed_setup_starts_no_agent),
         trial("a_setup_can_be_stopped", a_setup_can_be_stopped),
+        trial("a_setup_waits_for_secrets_that_are_gone", a_setup_waits_for_secrets),
     ]
 }
 
@@ -90,4 +91,24 @@ async fn a_setup_can_be_stopped() {
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&task], Ending::Stopped { .. }), "{summary:?}");
     assert_eq!(world.read(task).await.agent_sessions, 0);
+}
+
+/// It would fail without them, and the person would look for the reason in the wrong place.
+async fn a_setup_waits_for_secrets() {
+    let world = World::that_passes("API_KEY").await;
+    world.configure("setup: ['[ -e begun ] || { touch begun; sleep 600; }; printenv API_KEY > key']\n");
+    let task = world.task("t", DONE).await;
+    let keys = || std::env::vars_os().chain([("API_KEY".into(), "secret".into())]);
+    world.project.run(RunRequest::task(task).with_environment(keys())).await.unwrap();
+    appears(&world.root().join(".watchfire/worktrees/0001/begun")).await;
+    within(world.orchestrator.shutdown()).await;
+
+    let mut world = World::in_folder(world.temp).await;
+    world.project.resume(ResumeTarget::All).await.unwrap();
+    let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
+    world.project.equip(life.id, keys()).await.unwrap();
+    world.project.resume(ResumeTarget::Life(life.id)).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
+    let key = std::fs::read_to_string(world.root().join(".watchfire/worktrees/0001/key")).unwrap();
+    assert_eq!(key, "secret\n");
 }

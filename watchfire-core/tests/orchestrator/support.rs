@@ -441,8 +441,9 @@ pub(crate) async fn orchestrator(temp: &Path, fake: &Arc<Fake>) -> Result<Orches
 pub(crate) fn builder(temp: &Path, fake: &Arc<Fake>) -> OrchestratorBuilder {
     let fake = Arc::clone(fake);
     std::fs::create_dir_all(temp.join("home")).unwrap();
-    std::fs::write(temp.join("home/settings.yaml"), "version: 1\ndefaults:\n  default_sandbox: none\n")
-        .unwrap();
+    let more = std::fs::read_to_string(temp.join("settings")).unwrap_or_default();
+    let settings = format!("version: 1\ndefaults:\n  default_sandbox: none\n{more}");
+    std::fs::write(temp.join("home/settings.yaml"), settings).unwrap();
     let builder = Orchestrator::builder();
     let hasty = temp.join("hasty");
     let has_own = hasty.exists() || temp.join("patient").exists();
@@ -553,6 +554,13 @@ impl World {
 
     pub(crate) async fn new() -> Self {
         Self::in_folder(tempfile::tempdir().unwrap()).await
+    }
+
+    /// With an orchestrator that lets a variable pass to agents.
+    pub(crate) async fn that_passes(name: &str) -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("settings"), format!("sandbox:\n  pass_env: [{name}]\n")).unwrap();
+        Self::in_folder(temp).await
     }
 
     /// The session that runs, once one does.

@@ -267,11 +267,7 @@ impl WorkService for Daemon {
         let say = async {
             let project = self.project(&project_id).await?;
             equip(&project, life_id, &environment).await?;
-            let life = LifeId(life_id);
-            match question.is_empty() {
-                true => project.answer(life, question_id, text).await?,
-                false => project.answer_to(life, &Question::new(question_id, question), text).await?,
-            }
+            project.answer_to(LifeId(life_id), &Question::new(question_id, question), text).await?;
             Ok(proto::AnswerResponse {})
         };
         answer(say.await)

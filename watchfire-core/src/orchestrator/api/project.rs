@@ -414,7 +414,8 @@ impl ProjectHandle {
         self.request(None, Request::answer(life, question, text)).await.map(|_| ())
     }
 
-    /// Answers a question as a person read it, and no other that the agent asks by its id meanwhile.
+    /// Answers a question as a person read it, and no other that the agent asks by its id meanwhile. One without words
+    /// stands for any of its id.
     ///
     /// # Errors
     /// `not_found` if it is not asked, or no longer; `already_answered` if it has another answer.

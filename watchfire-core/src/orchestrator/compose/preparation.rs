@@ -18,7 +18,7 @@ use crate::model::{
 use crate::orchestrator::shared::ProjectShared;
 use crate::process::CommandSpec;
 use crate::prompt::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback, compose};
-use crate::sandbox::{SandboxChoice, SandboxPolicy};
+use crate::sandbox::{EnvironmentPolicy, SandboxChoice, SandboxPolicy};
 use crate::schedule::resolve::{self, Resolved};
 use crate::schedule::{CallerEnvironment, RunOptions};
 use crate::session::SessionDirectory;
@@ -327,20 +327,28 @@ impl CommandParts<'_> {
 
     /// Succeeds unless a restart has lost a secret that the agent got `before`, and nothing else gives it one of that name.
     fn check_lost(&self, lost: &[String], before: &Launch, command: &CommandSpec) -> Result<()> {
-        let theirs = lost.iter().map(|name| (OsString::from(name), OsString::new())).collect();
         let pass = self.settings.pass_env.iter().chain(&self.agent.pass_env);
-        let mut missing = environment(&theirs, &self.policy.environment, before, pass);
-        let given = before.secrets.iter().filter(|secret| theirs.contains_key(&secret.name));
-        missing.extend(given.map(|secret| (secret.name.clone(), OsString::new())));
-        missing.retain(|name, _| command.env().all(|(there, _)| there != name));
-        missing.retain(|name, _| self.launch.secrets.iter().all(|secret| secret.name != *name));
-        variables_gone(missing.keys())
+        check_lost(lost, &self.policy.environment, before, pass, |name| {
+            command.env().any(|(there, _)| there == name)
+                || self.launch.secrets.iter().any(|secret| *secret.name == *name)
+        })
     }
 }
 
-/// Fails with the names of the `missing` variables, if there are any.
-pub(crate) fn variables_gone<'a>(missing: impl Iterator<Item = &'a OsString>) -> Result<()> {
-    let names: Vec<_> = missing.map(|name| name.to_string_lossy()).collect();
+/// Succeeds unless a variable that a restart has lost was given to a program `before`, and none of its name is there now.
+pub(crate) fn check_lost<'a>(
+    lost: &[String],
+    policy: &EnvironmentPolicy,
+    before: &Launch,
+    pass: impl Iterator<Item = &'a String>,
+    is_there: impl Fn(&OsStr) -> bool,
+) -> Result<()> {
+    let theirs = lost.iter().map(|name| (OsString::from(name), OsString::new())).collect();
+    let mut missing = environment(&theirs, policy, before, pass);
+    let given = before.secrets.iter().filter(|secret| theirs.contains_key(&secret.name));
+    missing.extend(given.map(|secret| (secret.name.clone(), OsString::new())));
+    missing.retain(|name, _| !is_there(name));
+    let names: Vec<_> = missing.keys().map(|name| name.to_string_lossy()).collect();
     if names.is_empty() {
         return Ok(());
     }

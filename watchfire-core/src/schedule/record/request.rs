@@ -154,11 +154,12 @@ impl Request {
         Self::Answer { life, question: question.into(), asked: None, text: text.into() }
     }
 
-    /// Returns [`Answer`](Self::Answer) to this very question, and to no other that has its id by then.
+    /// Returns [`Answer`](Self::Answer) to this very question, and to no other that has its id by then. A question without
+    /// words stands for any of its id.
     #[must_use]
     pub fn answer_to(life: LifeId, question: &Question, text: impl Into<String>) -> Self {
-        let (id, asked) = (question.id.clone(), Some(question.question.clone()));
-        Self::Answer { life, question: id, asked, text: text.into() }
+        let asked = Some(&question.question).filter(|words| !words.is_empty()).cloned();
+        Self::Answer { life, question: question.id.clone(), asked, text: text.into() }
     }
 
     /// Returns [`Run`](Self::Run).

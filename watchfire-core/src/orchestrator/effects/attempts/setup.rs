@@ -1,6 +1,5 @@
 //! The project's setup commands in the folder of a task, before its agent starts.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use crate::Result;
 use crate::backend::Launch;
 use crate::files::{make_private, read_untrusted, replace};
 use crate::model::{Mode, Settings, Task, TaskNumber, Timestamp};
-use crate::orchestrator::compose::{environment, files, variables_gone};
+use crate::orchestrator::compose::{check_lost, files};
 use crate::orchestrator::effects::commands::{Commands, Failure, Place};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::sandbox::EnvironmentPolicy;
@@ -42,7 +41,7 @@ pub(in crate::orchestrator::effects) async fn run(
     if note.is_written()? {
         return Ok(Ok(log));
     }
-    check_lost(shared, &settings, options)?;
+    check_secrets(shared, &settings, options)?;
     let place = Place {
         path: opened.cwd.clone(),
         rules: opened.policy_rules.clone(),
@@ -72,15 +71,13 @@ pub(in crate::orchestrator::effects) async fn run(
 }
 
 /// Succeeds unless a restart has lost a secret that the commands would get.
-fn check_lost(shared: &ProjectShared, settings: &Settings, options: &RunOptions) -> Result<()> {
+fn check_secrets(shared: &ProjectShared, settings: &Settings, options: &RunOptions) -> Result<()> {
     let lost = options.environment.as_ref().map_or(&[][..], CallerEnvironment::lost);
-    let theirs = lost.iter().map(|name| (OsString::from(name), OsString::new())).collect();
-    let none = EnvironmentPolicy::default();
-    let mut missing = environment(&theirs, &none, &Launch::new(""), &settings.sandbox.pass_env);
-    let ours = shared.inner.variables(options);
-    missing.retain(|name, _| !ours.contains_key(name));
-    missing.retain(|name, _| !settings.sandbox.env.keys().any(|set| **set == **name));
-    variables_gone(missing.keys())
+    let (ours, sandbox) = (shared.inner.variables(options), &settings.sandbox);
+    let (policy, launch) = (EnvironmentPolicy::default(), Launch::new(""));
+    check_lost(lost, &policy, &launch, sandbox.pass_env.iter(), |name| {
+        ours.contains_key(name) || sandbox.env.keys().any(|set| **set == *name)
+    })
 }
 
 /// Writes the output of a setup that failed into a log of the task, in which no session is named.

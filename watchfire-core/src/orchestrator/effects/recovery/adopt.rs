@@ -219,27 +219,32 @@ async fn answers(
         };
         let is_missed = |(question, _): &&(Question, String)| !notes.given(question).exists();
         let missed: Vec<_> = own.iter().filter(is_missed).cloned().collect();
-        // Not those to a question that was withdrawn for another. A recorded question may be cut.
-        let is_taken = |(question, _): &&(Question, String)| {
-            let other = |now: &Question| !now.question.starts_with(&question.question);
-            asked_now.iter().any(|now| now.id == question.id && other(now))
-        };
-        let theirs: Vec<_> = own.iter().filter(|answer| !is_taken(answer)).collect();
-        for (at, answer) in theirs.iter().enumerate() {
+        for answer in letters(&own, &asked_now) {
             let (question, text) = answer;
             let letter = endpoint::Answer::new(&question.id, text);
-            // An agent may use an id again: the last answer counts.
-            let is_last = !theirs.iter().skip(at + 1).any(|(later, _)| later.id == question.id);
             // What was typed is in the inbox, unless it did not belong there. What the agent has put there instead is replaced.
             let is_there =
                 || endpoint::Answer::read(&inbox, &question.id).ok().flatten() == Some(letter.clone());
-            if is_last && is_missed(answer) && !is_there() {
+            if is_missed(&answer) && !is_there() {
                 spool.put(&letter.file_name(), letter.to_json().to_string().as_bytes())?;
             }
         }
         Ok((own, missed))
     })
     .await
+}
+
+/// Returns the answers that belong into the inbox, where an answer is known by its question's id alone: the last of each id,
+/// and none to a question that was withdrawn for the one `asked_now`.
+fn letters<'a>(own: &'a [(Question, String)], asked_now: &[Question]) -> Vec<&'a (Question, String)> {
+    let is_taken = |(question, _): &&(Question, String)| {
+        // A recorded question may be cut.
+        let other = |now: &Question| !now.question.starts_with(&question.question);
+        asked_now.iter().any(|now| now.id == question.id && other(now))
+    };
+    let theirs: Vec<_> = own.iter().filter(|answer| !is_taken(answer)).collect();
+    let is_last = |at: usize| !theirs[at + 1..].iter().any(|(later, _)| later.id == theirs[at].0.id);
+    (0..theirs.len()).filter(|at| is_last(*at)).map(|at| theirs[at]).collect()
 }
 
 /// Types the answers that did not reach the agent.
@@ -261,5 +266,28 @@ pub(crate) async fn end_strangers(shared: &ProjectShared, left: &[SessionDirecto
             let message = format!("ending a session that nothing names: {}", error.report());
             shared.notice(NoticeCode::Recovered, None, message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_inbox_gets_the_last_answer_of_an_id_and_none_to_a_withdrawn_question() {
+        let answer = |id: &str, words: &str, text: &str| (Question::new(id, words), text.to_owned());
+        let own = [
+            answer("1", "Which port?", "80"),
+            answer("2", "Which host?", "a"),
+            answer("1", "Drop the table?", "no"),
+            answer("3", "Which user?", "root"),
+        ];
+        let texts = |asked_now: &[Question]| -> Vec<&str> {
+            letters(&own, asked_now).iter().map(|(_, text)| text.as_str()).collect()
+        };
+        assert_eq!(texts(&[]), ["a", "no", "root"]);
+        let now = [Question::new("3", "Delete it?"), Question::new("1", "Drop the table? It has rows.")];
+        assert_eq!(texts(&now), ["a", "no"], "a recorded question may be cut");
+        assert_eq!(texts(&[Question::new("1", "Which port?")]), ["80", "a", "root"]);
     }
 }

@@ -116,6 +116,19 @@ fn a_step_that_crashes_is_tried_three_times() {
     assert!(summary.course.last.is_some_and(|last| last.word() == "crashed"));
 }
 
+/// Nobody could resume it by a task's number, so the next request begins anew.
+#[test]
+fn a_step_whose_secrets_are_gone_ends() {
+    let mut world = world(one_by_one(), []);
+    let run = world.run(Scope::Wildfire);
+    world.end_step(Outcome::Limited(Issue::new(IssueKind::VariablesGone, "gone: KEY")));
+    assert!(world.step().is_none());
+    let last = world.summary(run).course.last;
+    assert!(matches!(&last, Some(Ending::Error { code, .. }) if code == "variables_gone"), "{last:?}");
+    world.run(Scope::Wildfire);
+    world.generate(&[]);
+}
+
 /// A kill between the import of new drafts and the record of them: the next attempt finds its tasks there already.
 #[test]
 fn drafts_that_no_generation_owns_are_refined_before_the_run_ends() {
