@@ -24,6 +24,8 @@ pub struct DiffRequest {
     pub key: WorkspaceKey,
     /// The commit of the merge whose changes are asked for, instead of the work.
     pub merged: Option<String>,
+    /// The commit of a merge whose changes are asked for where the work has none.
+    pub last_merge: Option<String>,
     /// True if uncommitted work counts too.
     pub uncommitted: bool,
     /// Number of unchanged lines around each change.
@@ -44,6 +46,7 @@ impl DiffRequest {
         Self {
             key: key.into(),
             merged: None,
+            last_merge: None,
             uncommitted: true,
             context: 3,
             max_files: 1000,
@@ -57,6 +60,13 @@ impl DiffRequest {
     #[must_use]
     pub fn with_merged(mut self, commit: Option<String>) -> Self {
         self.merged = commit;
+        self
+    }
+
+    /// Asks for what the merge with this commit brought, if the work has no changes, or none is left of it.
+    #[must_use]
+    pub fn with_last_merge(mut self, commit: Option<String>) -> Self {
+        self.last_merge = commit;
         self
     }
 
@@ -253,37 +263,53 @@ pub struct DiffLine {
 pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
     let repo = project.open()?;
     if let Some(merged) = &request.merged {
-        let during = "looking for the merge";
-        let commit = Oid::from_str(merged).and_then(|id| repo.find_commit(id)).during(during)?;
-        let before = commit.parent_ids().next();
-        return between(&repo, tree::of_commit(&repo, before)?, Some(commit.tree_id()), request);
+        return of_merge(&repo, merged, request);
     }
+    let work = of_work(project, &repo, request);
+    let is_empty = match &work {
+        Ok(diff) => diff.total_files == 0,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
+    match &request.last_merge {
+        Some(merge) if is_empty => of_merge(&repo, merge, request),
+        _ => work,
+    }
+}
+
+fn of_merge(repo: &git2::Repository, merge: &str, request: &DiffRequest) -> Result<Diff> {
+    let during = "looking for the merge";
+    let commit = Oid::from_str(merge).and_then(|id| repo.find_commit(id)).during(during)?;
+    let before = commit.parent_ids().next();
+    between(repo, tree::of_commit(repo, before)?, Some(commit.tree_id()), request)
+}
+
+fn of_work(project: &Project, repo: &git2::Repository, request: &DiffRequest) -> Result<Diff> {
     let Some(record) = Record::read(project, &request.key)? else {
         return Err(
             Error::new(ErrorKind::NotFound, "nothing was opened under this key").with("key", &request.key)
         );
     };
     let work = match request.uncommitted {
-        true => Some(Work::look(project, &repo, &request.key, false)?),
+        true => Some(Work::look(project, repo, &request.key, false)?),
         false => None,
     };
     let head = match &work {
         Some(work) => work.head,
-        None => agent_ref::tip(project, &repo, &request.key)?,
+        None => agent_ref::tip(project, repo, &request.key)?,
     };
-    let mut new = tree::of_commit(&repo, head)?;
+    let mut new = tree::of_commit(repo, head)?;
     if let Some(scan) = work.and_then(|work| work.scan) {
-        new = tree_edit::edit(&repo, new, &scan.edits)?;
+        new = tree_edit::edit(repo, new, &scan.edits)?;
     }
     // Changes that the work has since merged from its target are not its own, so the newest common commit
     // counts. If head and target are equal, that commit would be the work itself. Unrelated histories have
     // none.
     let recorded = record.base.as_ref().map(oid).transpose()?;
-    let base = match (head, tip(&repo, &names::head(&record.target))?) {
+    let base = match (head, tip(repo, &names::head(&record.target))?) {
         (Some(head), Some(target)) if head != target => repo.merge_base(head, target).ok().or(recorded),
         _ => recorded,
     };
-    between(&repo, tree::of_commit(&repo, base)?, new, request)
+    between(repo, tree::of_commit(repo, base)?, new, request)
 }
 
 fn between(

@@ -45,8 +45,8 @@ pub struct Initialized {
     pub uncommitted: Option<String>,
 }
 
-/// Makes `root` ready: creates a repository if there is none, and adds `.watchfire/` to `.gitignore`. Commits
-/// exactly that line if `commit` is true. Everything that exists is left alone.
+/// Makes `root` ready: creates a repository if there is none, and adds `.watchfire/` to `.gitignore`, and to `info/exclude` for
+/// the branches that do not have the line. Commits exactly that line if `commit` is true. Everything that exists is left alone.
 ///
 /// # Errors
 /// `not_supported` for a bare repository or a folder inside a repository; errors of the disk.
@@ -65,6 +65,7 @@ pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Resul
             Repository::init_opts(&root, &how).during("creating a repository")?
         }
     };
+    exclude(&repo)?;
     if is_ignored(&repo, &root)? {
         return Ok(done);
     }
@@ -118,15 +119,30 @@ fn initial_branch() -> String {
         .unwrap_or_else(|| "main".to_owned())
 }
 
+/// Adds the line to the repository's own list, which counts on every branch.
+fn exclude(repo: &Repository) -> Result<()> {
+    let path = repo.commondir().join("info/exclude");
+    let before = files::read(&path)?.unwrap_or_default();
+    if has_line(&before) {
+        return Ok(());
+    }
+    let info = repo.commondir().join("info");
+    fs::create_dir_all(&info).map_err(|e| Error::io("making a folder", e).with_path(info))?;
+    replace_keeping_mode(&path, &with_line(&before))
+}
+
+fn has_line(content: &[u8]) -> bool {
+    content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
+        matches!(line, b".watchfire" | b".watchfire/" | b"/.watchfire" | b"/.watchfire/" | b"**/.watchfire/")
+    })
+}
+
 /// Returns true if the repository's own `.gitignore` covers the folder. Rules that only one person has do not
 /// count: they do not help the others.
 fn is_ignored(repo: &Repository, root: &Path) -> Result<bool> {
     let content = files::read(&root.join(NAME))?.unwrap_or_default();
-    let written = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
-        matches!(line, b".watchfire" | b".watchfire/" | b"/.watchfire" | b"/.watchfire/" | b"**/.watchfire/")
-    });
     // A later line, such as `!.watchfire/`, may include the folder again.
-    Ok(written && Ignore::of(repo)?.covers(root, Path::new(".watchfire/")))
+    Ok(has_line(&content) && Ignore::of(repo)?.covers(root, Path::new(".watchfire/")))
 }
 
 /// Returns the content with the line added, in the file's own line endings.

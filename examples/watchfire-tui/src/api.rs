@@ -381,7 +381,9 @@ impl Api {
 
     async fn call(self, daemon: Daemon, session: String, command: Command) {
         let not = match command {
-            Command::StartAgent { .. } | Command::SendBack { .. } => Message::NotStarted,
+            Command::StartAgent { .. } | Command::SendBack { .. } | Command::ResumeChat => {
+                Message::NotStarted
+            }
             Command::CreateTask(_) | Command::UpdateTask(_) | Command::Answer { .. } => Message::NotSaved,
             _ => Message::Failed,
         };
@@ -443,24 +445,21 @@ impl Api {
         Ok(Message::Trash(daemon.tasks().list_tasks(request).await?.into_inner().tasks))
     }
 
-    /// Starts an agent, with words of the person on the work so far.
+    /// Starts an agent on `tasks`, or on none, as `request` wants it otherwise.
     async fn start(
         &self,
         daemon: &Daemon,
-        mode: &str,
         tasks: &[i32],
-        note: String,
+        request: proto::StartAgentRequest,
     ) -> Result<Message, Status> {
         let (first, further) = tasks.split_first().map_or((0, &[][..]), |(first, further)| (*first, further));
         let request = proto::StartAgentRequest {
             meta: Some(meta()),
             project_id: self.project.clone(),
-            mode: mode.to_owned(),
             task_number: first,
             further_tasks: further.to_vec(),
             environment: environment(),
-            note,
-            ..Default::default()
+            ..request
         };
         let status = daemon.agents().start_agent(request).await?.into_inner();
         let is_there = |task: &&i32| status.all.iter().any(|agent| agent.task_number == **task);
@@ -586,15 +585,33 @@ impl Api {
                 Some(Message::Saved)
             }
             Command::StartAgent { mode, tasks } => {
-                Some(self.start(daemon, mode, &tasks, String::new()).await?)
+                let request = proto::StartAgentRequest { mode: mode.to_owned(), ..Default::default() };
+                Some(self.start(daemon, &tasks, request).await?)
             }
-            Command::SendBack { task, text } => Some(self.start(daemon, "task", &[task], text).await?),
+            Command::SendBack { task, text } => {
+                let mode = "task".to_owned();
+                let request = proto::StartAgentRequest { mode, note: text, ..Default::default() };
+                Some(self.start(daemon, &[task], request).await?)
+            }
+            Command::ResumeChat => {
+                let request = work_proto::EndedChatsRequest { project_id };
+                let chats = daemon.work().ended_chats(request).await?.into_inner().chats;
+                let Some(last) = chats.into_iter().next() else {
+                    return Err(Status::not_found("there is no chat to go on with"));
+                };
+                let (mode, resume) = ("chat".to_owned(), last.session_id);
+                let request = proto::StartAgentRequest { mode, resume, ..Default::default() };
+                Some(self.start(daemon, &[], request).await?)
+            }
             Command::StopAgent => {
                 let status = daemon.agents().stop_agent(self.id()).await?.into_inner();
                 Some(Message::Status(Box::new(status)))
             }
             Command::ResumeAgent => {
-                let status = daemon.agents().resume_agent(self.id()).await?.into_inner();
+                let (life_id, environment) = (0, environment());
+                let request = work_proto::ResumeRequest { project_id, life_id, environment };
+                daemon.work().resume(request).await?;
+                let status = daemon.agents().get_agent_status(self.id()).await?.into_inner();
                 Some(Message::Status(Box::new(status)))
             }
             Command::SendInput(data) => {

@@ -68,6 +68,7 @@ pub const ACTIONS: &[Action] = &[
     action(Scope::Tasks, "start-all", "S", "start all ready tasks"),
     action(Scope::Tasks, "wildfire", "W", "start wildfire"),
     action(Scope::Tasks, "chat", "c", "start a chat"),
+    action(Scope::Tasks, "resume-chat", "C", "go on with the last chat"),
     action(Scope::Tasks, "stop", "X", "stop all agents"),
     action(Scope::Tasks, "answer", "A", "answer what is asked"),
     action(Scope::Tasks, "resume", "R", "resume after a limit or a login"),

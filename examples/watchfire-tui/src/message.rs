@@ -137,6 +137,8 @@ pub enum Command {
         /// For `task`: the tasks.
         tasks: Vec<i32>,
     },
+    /// `StartAgent` for the chat that ended last.
+    ResumeChat,
     /// `StopAgent`.
     StopAgent,
     /// `ResumeAgent`.

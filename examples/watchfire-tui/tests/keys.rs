@@ -21,6 +21,7 @@ fn name(command: &Command) -> &'static str {
         Command::UpdateProject(_) => "UpdateProject",
         Command::StartAgent { .. } | Command::SendBack { .. } => "StartAgent",
         Command::StopAgent => "StopAgent",
+        Command::ResumeChat => "ResumeChat",
         Command::ResumeAgent => "ResumeAgent",
         Command::SendInput(_) => "SendInput",
         Command::Resize { .. } => "Resize",
@@ -50,6 +51,13 @@ fn name(command: &Command) -> &'static str {
         Command::Answer { .. } => "Answer",
         Command::Edit(_) => "editor",
     }
+}
+
+#[test]
+fn the_last_chat_is_gone_on_with() {
+    let mut model = model(100, 30);
+    assert_eq!(press(&mut model, &["C"]), [Command::ResumeChat]);
+    assert_eq!(press(&mut model, &["tab", "C"]), [Command::ResumeChat]);
 }
 
 /// The specification's table of actions and calls. What is loaded or followed without a key is not among them.

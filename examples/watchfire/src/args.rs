@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     agent, attach, branches, chat, costs, daemon, definition, diff, doctor, generate, history, init, login,
-    logs, observe, program, prompts, run, sandbox, settings, task, tui,
+    logs, observe, program, prompts, run, sandbox, settings, task, tui, update,
 };
 use crate::demo;
 
@@ -36,6 +36,7 @@ Examples:
   watchfire run all                    run all ready tasks, then exit
 
 Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 tasks need a person, 130 interrupted.
+
 State, settings and logs are in $WATCHFIRE_HOME (default ~/.watchfire).";
 
 #[derive(Debug, Subcommand)]
@@ -129,6 +130,8 @@ pub(crate) enum Command {
     Completions(program::CompletionsArgs),
     /// Write manual pages
     Manual(program::ManualArgs),
+    /// Look for a newer release, and install it
+    Update(update::UpdateArgs),
     /// Print the version
     #[command(visible_alias = "v", after_help = "Examples:\n  watchfire version --json")]
     Version,

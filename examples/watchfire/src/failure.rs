@@ -141,7 +141,7 @@ impl Failure {
                     message: error.message.clone(),
                     because: facts.remove("because").into_iter().collect(),
                     facts: facts.into_iter().collect(),
-                    hint: error.hint.clone().or_else(|| hint(&error.code)),
+                    hint: error.hint.clone().or_else(|| hint(&error.code, &error.message)),
                 };
             }
             Self::Usage { message, hint } => {
@@ -155,7 +155,7 @@ impl Failure {
             message: error.message().to_owned(),
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             because: sources.map(ToString::to_string).collect(),
-            hint: error.detail("hint").map(str::to_owned).or_else(|| hint(error.code())),
+            hint: error.detail("hint").map(str::to_owned).or_else(|| hint(error.code(), error.message())),
         }
     }
 }
@@ -170,8 +170,12 @@ struct Told {
 }
 
 /// Returns a hint for an error that has none: the library does not know our commands.
-fn hint(code: &str) -> Option<String> {
+fn hint(code: &str, message: &str) -> Option<String> {
     Some(match code {
+        "not_found" if message == "no such task" => {
+            "watchfire task list shows them, and watchfire task list-deleted those in the trash".to_owned()
+        }
+        "malformed" => "mend the file; watchfire doctor looks at all of them".to_owned(),
         "locked" => {
             "another watchfire works on this project; wait for it, or end the process of that pid".to_owned()
         }

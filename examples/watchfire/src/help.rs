@@ -16,7 +16,29 @@ pub(crate) fn print(help: &str) {
 /// Breaks the lines of a help text.
 pub(crate) fn wrapped(help: &str, on_terminal: bool) -> String {
     let columns = if on_terminal { usize::from(terminal::size().cols()) } else { WIDEST };
-    fitted(help, columns.min(WIDEST))
+    fitted(&joined(help), columns.min(WIDEST))
+}
+
+/// Joins the lines of each paragraph: their source breaks them for its own readers.
+fn joined(help: &str) -> String {
+    let begins = |line: &str| line.is_empty() || line.starts_with(' ') || is_heading(line);
+    let mut text = String::new();
+    let mut lines = help.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let whole = line.trim_end_matches('\n');
+        let next = lines.peek().map(|next| next.trim_end_matches('\n'));
+        let goes_on = !whole.is_empty() && !whole.starts_with(' ') && !whole.ends_with(':');
+        match next {
+            Some(next) if goes_on && !begins(next) => text.push_str(&format!("{whole} ")),
+            _ => text.push_str(line),
+        }
+    }
+    text
+}
+
+/// Returns true for a line such as `Exit codes: 0 all is well`.
+fn is_heading(line: &str) -> bool {
+    ["Usage:", "Examples:", "Exit codes:"].iter().any(|heading| line.starts_with(heading))
 }
 
 #[cfg(test)]
@@ -25,10 +47,19 @@ mod tests {
     use crate::text;
 
     #[test]
+    fn paragraphs_are_broken_once() {
+        let help = "One two\nthree.\n\nExamples:\n  a b\n  c d\n\nFour\nfive\nExit codes: 0 good.\n";
+        assert_eq!(
+            joined(help),
+            "One two three.\n\nExamples:\n  a b\n  c d\n\nFour five\nExit codes: 0 good.\n"
+        );
+    }
+
+    #[test]
     fn every_help_fits_a_terminal() {
         fn look(command: &mut clap::Command) {
             for columns in [60, 80, 100] {
-                let help = fitted(&command.render_long_help().to_string(), columns);
+                let help = fitted(&joined(&command.render_long_help().to_string()), columns);
                 let too_long: Vec<_> = help.lines().filter(|line| text::width(line) > columns).collect();
                 // A command to copy is one word to us where it is quoted.
                 assert!(too_long.iter().all(|line| line.trim().split(' ').count() < 4), "{too_long:#?}");

@@ -99,16 +99,22 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|arg| arg == "--json");
     if error.use_stderr() && wants_json {
         let text = error.render().to_string();
-        // Without the usage: what is missing, and tips, stand on lines of their own.
+        // Without the usage and the way to help, which is the hint. What is missing stands on lines of its own, and so do tips.
         let told = text.split("\n\nUsage:").next().unwrap_or_default();
-        let lines: Vec<_> = told.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let lines = told.lines().map(str::trim).filter(|line| !line.is_empty());
+        let lines: Vec<_> = lines.filter(|line| !line.starts_with("For more information")).collect();
+        let (tips, said): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.starts_with("tip: "));
         let message = match error.kind() {
             // Its text is the help.
             Kind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing".to_owned(),
-            _ => lines.join(" "),
+            _ => said.join(" "),
         };
         let message = message.trim_start_matches("error: ");
-        Failure::usage(message, "watchfire --help, and --help after each command").print(true);
+        let hint = match tips.first() {
+            Some(tip) => tip.trim_start_matches("tip: "),
+            None => "watchfire --help, and --help after each command",
+        };
+        Failure::usage(message, hint).print(true);
     } else if error.kind() == Kind::DisplayHelpOnMissingArgumentOrSubcommand {
         let help = help::wrapped(&error.render().to_string(), std::io::stderr().is_terminal());
         // If the output cannot be written, there is no place left to report that.

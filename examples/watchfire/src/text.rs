@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use watchfire_core::model::Timestamp;
 
 /// Returns `text` on one line, without anything that could move the cursor, paint, or turn the reading direction.
 pub(crate) fn line(text: &str) -> String {
@@ -109,6 +110,11 @@ pub(crate) fn bytes(number: u64) -> String {
         1024..0x10_0000 => format!("{} KiB", number.div_ceil(1024)),
         _ => format!("{} MiB", number.div_ceil(0x10_0000)),
     }
+}
+
+/// Returns a time for a list, to the minute, in the time zone of this machine.
+pub(crate) fn minute(at: &Timestamp) -> String {
+    at.local().chars().take("2026-02-03 16:00".len()).collect()
 }
 
 #[cfg(test)]

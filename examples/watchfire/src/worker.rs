@@ -32,8 +32,10 @@ pub(crate) async fn wanted_daemon(home: &Path, embedded: bool) -> Result<Option<
     }
     match has_left_agents(home).await? {
         true if embedded => {
-            let error = Error::new(ErrorKind::Busy, "agents that the daemon left are at work");
-            Err(error.with("hint", "watchfire daemon start goes on with them").into())
+            let error = Error::new(ErrorKind::Busy, "agents of the daemon are at work");
+            let hint =
+                "without --embedded the daemon goes on with them; watchfire daemon stop --agents ends them";
+            Err(error.with("hint", hint).into())
         }
         true => Ok(Some(daemon::connect(home).await?)),
         false => Ok(None),

@@ -164,5 +164,8 @@ fn where_nothing_runs_nobody_is_asked() {
     // A task that waits is brought on by the command itself, as before.
     world.task(&root, "Asks", "question db Which database?\nanswer db said\ndone\nexit 0");
     world.run(&root, ["run", "1", "--no-sandbox", "--no-wait"]).code(3);
+    // Its question waits, although nothing runs.
+    let said = world.run(&root, ["listen", "--timeout", "0s"]).good().stdout;
+    assert!(said.starts_with("#0001: Which database?\n") && said.contains("watchfire answer 1 "), "{said}");
     world.run(&root, ["answer", "1", "sqlite"]).good();
 }

@@ -46,6 +46,10 @@ fn usage_errors() {
     let error = world.run(&root, ["run", "all", "--agent", "nobody", "--json"]).code(1).json_error();
     assert!(error["details"]["known"].as_str().unwrap().contains("mine"), "{error}");
     world.run(&root, ["task", "delete", "1"]).good();
+    let error = world.run(&root, ["run", "all", "3", "--json"]).code(2).json_error();
+    assert_eq!(error["message"], "all and single tasks are named at once");
+    let error = world.run(&root, ["run", "--nope", "--json"]).code(2).json_error();
+    assert_eq!(error["message"], "unexpected argument '--nope' found");
     assert_eq!(world.run(&root, ["diff", "9", "--json"]).code(1).json_error()["message"], "no such task");
     world.run(&root, ["task", "add", "--title", "  "]).code(1);
     fs::write(root.join("long.txt"), "x".repeat(300_000)).unwrap();
@@ -150,6 +154,7 @@ fn what_no_task_could_start_with_is_one_error() {
         let said = world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).code(1).stderr;
         assert!(said.contains("project.yaml") && said.contains(field), "{said}");
         let ready = || "ready".to_owned();
+        fs::write(&file, &good).unwrap();
         assert_eq!(world.states(&root), [(1, ready()), (2, ready())], "{line}");
     }
 }

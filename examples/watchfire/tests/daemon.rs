@@ -265,6 +265,7 @@ fn secrets_that_went_with_a_daemon_are_missed() {
         &format!("run until test -e '{}'; do sleep 0.02; done\nwrite a a\ncommit a\ndone", go.display()),
     );
     world.task(&root, "Later", "run printenv SHOP_KEY > got\ncommit got\ndone");
+    world.task(&root, "Third", "run printenv SHOP_KEY > third\ncommit third\ndone");
     world.task(&root, "Last", "run printenv SHOP_KEY > last\ncommit last\ndone");
     let keys = [("SHOP_KEY", "secret-4711"), ("OTHER_KEY", "x")];
     world.run(&root, ["daemon", "start"]).good();
@@ -283,7 +284,11 @@ fn secrets_that_went_with_a_daemon_are_missed() {
     assert!(shown.contains("from a shell that has them: watchfire resume 2"), "{shown}");
     world.start_with(&root, ["resume", "2"], &keys).end().good();
     assert_eq!(world.states(&root)[2].1, "limited");
-    world.start_with(&root, ["run", "all"], &keys).end().good();
+    world.start_with(&root, ["run", "3"], &keys).end().good();
+    assert_eq!(world.git(&root, &["show", "main:third"]), "secret-4711\n");
+    assert_eq!(world.states(&root)[3].1, "limited");
+    world.start_with(&root, ["agent", "resume"], &keys).end().good();
+    until("the last one is merged", || world.states(&root)[3].1 == "merged");
     assert_eq!(world.git(&root, &["show", "main:last"]), "secret-4711\n");
     assert_eq!(world.git(&root, &["show", "main:got"]), "secret-4711\n");
 }

@@ -58,6 +58,8 @@ fn an_existing_project_changes_only_by_name() {
     assert_eq!(file(), before);
     let said = world.run(&root, ["init", "--yes", "--verify", "make test", "--no-auto-merge"]).good().stdout;
     assert!(said.contains("changed verify, auto_merge"), "{said}");
+    let said = world.run(&root, ["init", "--yes", "--share", "target", "--copy", ".env.test"]).good().stdout;
+    assert!(said.contains("changed share, copy") && file().contains(".env.test"), "{said}{}", file());
     assert!(file().contains("make test") && file().contains("auto_merge: false"), "{}", file());
     let before = file();
     let error = world.run(&root, ["init", "--yes", "--agent", "nonsense", "--json"]).code(1).json_error();
@@ -113,7 +115,10 @@ fn doctor_fails_where_no_task_could_run() {
     fails("default_agent: codex", "✗ agent");
     fails("default_agent: nonsense", "unknown backend");
     fails("default_branch: nope", "there is no such branch");
-    fails("max_parallel: 0", "one at a time");
+    fails("max_parallel: 0", "0 would run nothing");
+    fails("share: [../up]", "not a path below the project's root, found \"../up\"");
+    fails("sandbox_rules: {deny: [secrets]}", "expected a path from / or ~");
+    fails("wildfire: {refine: {agent: nonsense}}", "✗ wildfire");
     fails("max_parallel: many", "✗ project.yaml");
     fails("time_limit: forever", "✗ project.yaml  time_limit: invalid duration");
     fails("verify: ['no-such-program --all']", "not installed: no-such-program");

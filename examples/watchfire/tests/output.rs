@@ -86,7 +86,7 @@ fn shells_complete_tasks_and_agents() {
         let script = world.run(&root, ["completions", shell]).good().stdout;
         assert!(script.contains("watchfire"), "{shell}: {script}");
     }
-    let unknown = world.run(&root, ["completions", "tcsh"]).code(1).stderr;
+    let unknown = world.run(&root, ["completions", "tcsh"]).code(2).stderr;
     assert!(unknown.contains("bash") && unknown.contains("nushell"), "{unknown}");
     world.run(&root, ["manual", "man"]).good();
     let page = std::fs::read_to_string(root.join("man/watchfire-send-back.1")).unwrap();
@@ -118,8 +118,8 @@ fn costs_are_added_up() {
         said,
         "#0001                $3.23 of $5.00      2 sessions, 1800 tokens in, 40 out\n\
          #0002                not known of $5.00  1 session, 900 tokens in, 20 out\n\
-         today, all projects  $0.00 of $20.50     0 sessions\n\
-         all                  at least $3.23      3 sessions, 1 not known, 2700 tokens in, 60 out\n"
+         this project         at least $3.23      3 sessions, 1 not known, 2700 tokens in, 60 out\n\
+         today, all projects  $0.00 of $20.50     0 sessions\n"
     );
     let by_agent = world.run(&root, ["costs", "--by", "agent"]).good().stdout;
     assert!(by_agent.starts_with("claude-code          $1.23 "), "{by_agent}");

@@ -91,7 +91,7 @@ fn what_is_generated_is_shown_before_it_counts() {
     assert_eq!(world.states(&root), []);
     assert!(generate(&[]).code(2).stderr.contains("--yes"));
     let said = generate(&["--yes"]).good().stdout;
-    assert!(said.contains("Look around") && said.ends_with("1 task added as drafts\n"), "{said}");
+    assert!(said.contains("Look around") && said.ends_with("1 task added as a draft\n"), "{said}");
     assert_eq!(world.states(&root), [(1, "draft".to_owned())]);
     let args = ["generate", "definition", "--yes", "--agent", "scripted", "--no-sandbox"];
     assert!(world.run(&root, args).good().stdout.contains("a.txt"));
@@ -261,6 +261,13 @@ fn what_was_merged_is_undone() {
     assert_eq!(world.states(&root).len(), 3);
     let said = world.run(&root, ["undo", "3", "--json"]).good().json();
     assert!(root.join("one.txt").exists() && said["good"] == true, "{said}");
+    // Whatever became of the task after its merge.
+    world.run(&root, ["task", "edit", "2", "--prompt", "```watchfire-script\nfail not today\n```"]).good();
+    world.run(&root, ["send-back", "2", "more", "--no-sandbox"]).code(3);
+    let shown = world.run(&root, ["task", "show", "2"]).good().stdout;
+    assert!(shown.contains("failed") && shown.contains("merged as"), "{shown}");
+    let shown = world.run(&root, ["diff", "2"]).good().stdout;
+    assert!(shown.contains("+two"), "{shown}");
     // A task that was not merged, and a gate that does not let it through.
     write("third", "three.txt", "three");
     let refused = world.run(&root, ["undo", "6"]).code(1).stderr;

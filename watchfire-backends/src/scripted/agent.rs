@@ -416,10 +416,14 @@ fn flood(bytes: u64) -> io::Result<()> {
 
 fn record(role: Role, part: Part) -> io::Result<()> {
     let Some(path) = env::var_os(TRANSCRIPT) else { return Ok(()) };
-    let mut line = serde_json::to_vec(&Message::new(role, vec![part]))?;
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(path)?;
+    let mut message = Message::new(role, vec![part]);
+    // Texts without an id are pieces of one message.
+    message.id = Some(format!("m{}", file.metadata()?.len()));
+    let mut line = serde_json::to_vec(&message)?;
     line.push(b'\n');
     // One write of a whole line: the session follows the file while it grows.
-    fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(&line)
+    file.write_all(&line)
 }
 
 fn parents(path: &Path) -> io::Result<()> {

@@ -1,11 +1,17 @@
-//! Texts that have a form: time spans and colours.
+//! Texts that have a form: time spans, colours, paths and words.
 
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::{Error, ErrorKind, Result};
+
+/// Colours of the terminal interface.
+pub(super) const THEMES: &[&str] = &["dark", "light"];
+/// Events of which a person can be told.
+const EVENTS: &[&str] = &["asks", "limited", "held", "failed", "over"];
 
 /// Parses a duration: `500ms`, `90s`, `45m`, `2h`, `1d`, or a plain number of seconds.
 ///
@@ -53,6 +59,77 @@ pub(super) fn time_span<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String
     Ok(text)
 }
 
+/// Reads the text of a time span, or `never`. An empty one counts as missing.
+pub(super) fn time_span_or_never<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    let text = Option::<String>::deserialize(d)?.unwrap_or_default();
+    if !["", "never"].contains(&text.trim()) {
+        duration(&text).map_err(in_file::<D>)?;
+    }
+    Ok(text)
+}
+
+/// Reads one of the [`THEMES`].
+pub(super) fn theme<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    let word = Option::<String>::deserialize(d)?.filter(|word| !word.is_empty());
+    word.iter().try_for_each(|word| one_of(word, THEMES)).map_err(in_file::<D>)?;
+    Ok(word)
+}
+
+/// Reads some of the [`EVENTS`].
+pub(super) fn events<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<String>>, D::Error> {
+    let words = Option::<Vec<String>>::deserialize(d)?;
+    words.iter().flatten().try_for_each(|word| one_of(word, EVENTS)).map_err(in_file::<D>)?;
+    Ok(words)
+}
+
+fn one_of(word: &str, words: &[&str]) -> Result<()> {
+    if words.contains(&word) {
+        return Ok(());
+    }
+    let expected = format!("unknown word, expected one of {}", words.join(", "));
+    Err(Error::new(ErrorKind::InvalidInput, expected).with("value", format_args!("{word:?}")))
+}
+
+/// Returns an entry as a path of plain names, none of which is git's or ours.
+pub(crate) fn below_root(entry: &str) -> Result<PathBuf> {
+    let parts = Path::new(entry).components().filter(|part| *part != Component::CurDir);
+    let parts: Option<Vec<_>> = parts
+        .map(|part| match part {
+            Component::Normal(name) => Some(name)
+                .filter(|name| ![".git", ".watchfire"].iter().any(|own| name.eq_ignore_ascii_case(own))),
+            _ => None,
+        })
+        .collect();
+    match parts {
+        Some(parts) if !parts.is_empty() => Ok(parts.into_iter().collect()),
+        _ => Err(Error::new(ErrorKind::InvalidInput, "not a path below the project's root")
+            .with("value", format_args!("{entry:?}"))),
+    }
+}
+
+/// Reads paths below the project's root.
+pub(super) fn paths_below_root<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    let paths = Option::<Vec<String>>::deserialize(d)?.unwrap_or_default();
+    paths.iter().try_for_each(|path| below_root(path).map(drop)).map_err(in_file::<D>)?;
+    Ok(paths)
+}
+
+/// Reads paths anywhere, where `~` stands for the home folder.
+pub(super) fn places<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathBuf>, D::Error> {
+    let paths = Option::<Vec<PathBuf>>::deserialize(d)?.unwrap_or_default();
+    let is_place = |path: &PathBuf| {
+        let is_normal =
+            path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        is_normal && (path.is_absolute() || path.starts_with("~"))
+    };
+    if let Some(path) = paths.iter().find(|path| !is_place(path)) {
+        let expected = "expected a path from / or ~ without . or ..";
+        let error = Error::new(ErrorKind::InvalidInput, expected);
+        return Err(in_file::<D>(error.with("value", format_args!("{path:?}"))));
+    }
+    Ok(paths)
+}
+
 /// Returns the error as serde has it, to which the reader of the file adds key and line.
 fn in_file<'de, D: Deserializer<'de>>(error: Error) -> D::Error {
     D::Error::custom(format_args!("{}, found {}", error.message(), error.detail("value").unwrap_or_default()))
@@ -62,7 +139,7 @@ fn in_file<'de, D: Deserializer<'de>>(error: Error) -> D::Error {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::model::Project;
+    use crate::model::{Project, Settings};
 
     #[test]
     fn what_has_another_form_is_refused() {
@@ -78,6 +155,29 @@ mod tests {
             ("stall_after", "0s", "invalid duration, expected 90s, 45m or 2h, found \"0s\""),
         ] {
             assert_eq!(read(key, text.into()).unwrap_err().to_string(), expected);
+        }
+        for (key, paths, is_good) in [
+            ("share", json!(["target", "./a/b"]), true),
+            ("share", json!(["../target"]), false),
+            ("copy", json!(["/etc/passwd"]), false),
+            ("protected", json!([".git/config"]), false),
+            ("protected", json!(["ci/", "a"]), true),
+            ("sandbox_rules", json!({ "deny": ["~/x", "/y"] }), true),
+            ("sandbox_rules", json!({ "deny": ["x"] }), false),
+            ("sandbox_rules", json!({ "deny": ["~/../x"] }), false),
+        ] {
+            assert_eq!(read(key, paths.clone()).is_ok(), is_good, "{key}: {paths}");
+        }
+        for (settings, is_good) in [
+            (json!({ "tui": { "theme": "pink" } }), false),
+            (json!({ "tui": { "theme": "light" } }), true),
+            (json!({ "notify": { "events": ["asks", "foo"] } }), false),
+            (json!({ "notify": { "events": ["asks", "over"] } }), true),
+            (json!({ "defaults": { "prune_every": "x" } }), false),
+            (json!({ "defaults": { "prune_every": "never", "stop_without_clients": "10s" } }), true),
+            (json!({ "sandbox": { "write": ["rel"] } }), false),
+        ] {
+            assert_eq!(serde_json::from_value::<Settings>(settings.clone()).is_ok(), is_good, "{settings}");
         }
         assert_eq!(read("color", "#1f6FEB".into()).unwrap().color, "#1f6FEB");
         // In YAML a colour without quotes is a comment.

@@ -6,6 +6,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::form::THEMES;
+
 /// One of the files that people write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -211,10 +213,14 @@ pub const KEYS: &[Key] = &[
     key(Settings, "notify.desktop", Flag, "`false`", "the daemon, `run`", "true", "Show notifications on the desktop."),
     key(Settings, "notify.events", List, "all", "the daemon, `run`", "[\"asks\", \"failed\"]", "Which: `asks`, `limited`, `held`, `failed`, `over` (a run is over)."),
     key(Settings, "tui", Section, "", "", "", "Options of the terminal interface."),
-    key(Settings, "tui.theme", OneOf(&["dark", "light"]), "that of the terminal", "the terminal interface", "light", "Colours for a dark or a light background."),
+    key(Settings, "tui.theme", OneOf(THEMES), "that of the terminal", "the terminal interface", "light", "Colours for a dark or a light background."),
     key(Settings, "tui.bell", Flag, "true", "the terminal interface", "false", "A bell, and a notification of the terminal, when work needs you."),
     key(Settings, "tui.chat", Flag, "true", "the terminal interface", "false", "A chat that starts by itself: with the interface where nothing runs, and when `run all` or wildfire is over."),
     key(Settings, "tui.keys", Map, "none", "the terminal interface", "{\"start\": \"ctrl+s\"}", "Your own keys by the names of actions, which docs/tui.md lists: `start: ctrl+s`."),
+    key(Settings, "updates", Section, "", "", "", "Where new releases of Watchfire are looked for."),
+    key(Settings, "updates.source", Text, "none", "the command line", "https://github.com/watchfire-io/watchfire-rs", "A git repository whose tags such as `v1.2.3` are the releases. Without one, nothing is looked up."),
+    key(Settings, "updates.check_on_startup", Flag, "true", "the command line", "false", "Looks for a new release in the background, and tells of one on a terminal."),
+    key(Settings, "updates.check_frequency", OneOf(&["every_launch", "daily", "weekly"]), "`daily`", "the command line", "weekly", "How often it looks."),
     key(Settings, "budget", Section, "", "", "", "Upper bounds for what sessions cost, by the prices of their providers. At 80 % there is a warning; at the bound the agent is asked to finish, and stopped."),
     key(Settings, "budget.task", Amount, "no limit", "runs", "2.50", "For all sessions of one task."),
     key(Settings, "budget.day", Amount, "no limit", "runs", "20", "For all sessions of one day, of all projects."),

@@ -35,13 +35,13 @@ pub use question::Question;
 pub use sandbox::{NetworkSetting, ProjectSandbox, ResourceLimits, SandboxSettings, Sharing, StepDown};
 pub use section::PromptSection;
 pub use settings::{
-    AgentSettings, BudgetSettings, Defaults, GitSettings, LogSettings, NotifySettings, Settings, TuiSettings,
-    UnknownSpending,
+    AgentSettings, BudgetSettings, CheckFrequency, Defaults, GitSettings, LogSettings, NotifySettings,
+    Settings, TuiSettings, UnknownSpending, UpdateSettings,
 };
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
 #[cfg(feature = "yaml")]
-pub(crate) use words::in_words;
+pub use words::in_words;
 
 /// Unknown fields of a file, kept as they are.
 pub type Extra = std::collections::BTreeMap<String, serde_json::Value>;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::form::{color, time_span};
+use super::form::{color, paths_below_root, time_span};
 use super::lenient::or_default;
 use super::task::defer_empty;
 use super::timestamp::optional;
@@ -61,13 +61,13 @@ pub struct Project {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub verify: Vec<String>,
     /// Ignored folders of the checkout that show in a task's folder as a copy-on-write view.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "paths_below_root")]
     pub share: Vec<String>,
     /// Ignored files of the checkout that are copied into a task's folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "paths_below_root")]
     pub copy: Vec<String>,
     /// Files and folders that agents may not change: work that does is held before it is verified.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "paths_below_root")]
     pub protected: Vec<String>,
     /// The changes of agents that a person wants to see before they are merged.
     #[serde(default, skip_serializing_if = "Review::is_default", deserialize_with = "or_default")]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Extra;
+use super::form::places;
 use super::lenient::{map_or_default, or_default};
 
 /// Sandbox settings of the user. A denial wins over a grant.
@@ -13,13 +14,13 @@ use super::lenient::{map_or_default, or_default};
 #[non_exhaustive]
 pub struct SandboxSettings {
     /// Paths that agents may read although the base policy hides them. `~` stands for the home folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
     pub read: Vec<PathBuf>,
     /// Paths that agents may write.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
     pub write: Vec<PathBuf>,
     /// Paths that agents may neither read nor write.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
     pub deny: Vec<PathBuf>,
     /// Environment variables that agents get from our environment: names, or prefixes that end in `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
@@ -60,7 +61,7 @@ pub struct SandboxSettings {
 #[non_exhaustive]
 pub struct ProjectSandbox {
     /// Paths that its agents may neither read nor write. `~` stands for the home folder.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
     pub deny: Vec<PathBuf>,
     /// `closed` closes the network; `open` changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

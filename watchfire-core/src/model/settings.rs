@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::form::{events, theme, time_span_or_never};
 use super::keys::{Key, KeyFile};
 use super::lenient::{map_or_default, or_default, or_true};
 use super::words::in_words;
@@ -47,6 +48,9 @@ pub struct Settings {
     /// Options of the terminal interface.
     #[serde(default, skip_serializing_if = "TuiSettings::is_default", deserialize_with = "or_default")]
     pub tui: TuiSettings,
+    /// Where new releases are looked for.
+    #[serde(default, skip_serializing_if = "UpdateSettings::is_default", deserialize_with = "or_default")]
+    pub updates: UpdateSettings,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,
@@ -65,6 +69,7 @@ impl Default for Settings {
             logs: LogSettings::default(),
             notify: NotifySettings::default(),
             tui: TuiSettings::default(),
+            updates: UpdateSettings::default(),
             extra: Extra::new(),
         }
     }
@@ -197,7 +202,7 @@ pub struct NotifySettings {
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
     pub desktop: bool,
     /// The events: `asks`, `limited`, `held`, `failed`, `over`. Absent: all.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "events")]
     pub events: Option<Vec<String>>,
     /// Unknown fields.
     #[serde(flatten)]
@@ -215,7 +220,7 @@ impl NotifySettings {
 #[non_exhaustive]
 pub struct TuiSettings {
     /// `dark` or `light`. Absent: what the terminal's background is.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "theme")]
     pub theme: Option<String>,
     /// False to tell of what needs the person without a bell and without a notification of the terminal. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
@@ -232,6 +237,51 @@ pub struct TuiSettings {
 }
 
 impl TuiSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where new releases are looked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UpdateSettings {
+    /// A git repository whose version tags are the releases. Absent: nothing is looked up.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub source: Option<String>,
+    /// False to look only when asked. Absent: true.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
+    pub check_on_startup: Option<bool>,
+    /// How often a start may look.
+    #[serde(default, skip_serializing_if = "CheckFrequency::is_default", deserialize_with = "or_default")]
+    pub check_frequency: CheckFrequency,
+    /// Unknown fields.
+    #[serde(flatten)]
+    pub extra: Extra,
+}
+
+impl UpdateSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How often a program that starts looks for a new release.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum CheckFrequency {
+    /// At every start.
+    EveryLaunch,
+    /// Once a day.
+    #[default]
+    Daily,
+    /// Once a week.
+    Weekly,
+}
+
+impl CheckFrequency {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -315,10 +365,10 @@ pub struct Defaults {
     #[serde(default, skip_serializing_if = "OnLimit::is_default", deserialize_with = "or_default")]
     pub on_limit: OnLimit,
     /// Interval of the automatic clean-up, such as `24h`, or `never`. Empty: once a day.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "time_span_or_never")]
     pub prune_every: String,
     /// Time after which a daemon without clients stops its agents, such as `10s`. Empty or `never`: they go on.
-    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "time_span_or_never")]
     pub stop_without_clients: String,
     /// Number of worktrees that are prepared in advance.
     #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "or_default")]

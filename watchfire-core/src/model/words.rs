@@ -1,15 +1,35 @@
 //! What is wrong with a value, for people: serde speaks of the types of Rust.
 
-/// Returns a message of serde with its types as the writer of a YAML file knows them.
-pub(crate) fn in_words(message: &str) -> String {
-    const FOUND: &str = "invalid type: ";
+/// Returns a message of serde with its types as the writer of a file knows them.
+#[must_use]
+pub fn in_words(message: &str) -> String {
     const EXPECTED: &str = ", expected ";
-    let Some((before, (found, expected))) =
-        message.split_once(FOUND).and_then(|(before, rest)| Some((before, rest.rsplit_once(EXPECTED)?)))
-    else {
-        return message.to_owned();
+    let parts = |kind: &str| {
+        let (before, rest) = message.split_once(kind)?;
+        let (found, expected) = rest.rsplit_once(EXPECTED)?;
+        Some((before, found, expected))
     };
-    format!("{before}expected {}, found {}", wanted(expected), seen(found))
+    if let Some((before, found, expected)) = parts("invalid type: ") {
+        return format!("{before}expected {}, found {}", wanted(expected), seen(found));
+    }
+    if let Some((before, found, expected)) = parts("invalid value: ") {
+        return format!("{before}expected {}, found {}", within(expected), seen(found));
+    }
+    if let Some((before, found, expected)) = parts("unknown variant ") {
+        let (found, expected) = (found.trim_matches('`'), expected.replace('`', ""));
+        return format!("{before}unknown word {found:?}, expected {expected}");
+    }
+    message.to_owned()
+}
+
+/// Returns the words for a type whose bounds a value exceeds.
+fn within(expected: &str) -> String {
+    match expected {
+        "u8" => format!("a whole number from 0 to {}", u8::MAX),
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        other => wanted(other).to_owned(),
+    }
 }
 
 fn wanted(expected: &str) -> &str {
@@ -65,7 +85,13 @@ mod tests {
         assert_eq!(read::<f64>(&json!({})), "expected a number, found keys with values");
         assert_eq!(read::<Vec<u8>>(&json!(null)), "expected a list, found nothing");
         assert_eq!(read::<BTreeMap<String, u8>>(&json!(true)), "expected keys with values, found true");
-        assert_eq!(in_words("unknown variant `x`, expected `y`"), "unknown variant `x`, expected `y`");
+        assert_eq!(read::<u16>(&json!(99999)), "expected a whole number from 0 to 65535, found 99999");
+        assert_eq!(read::<u64>(&json!(-1)), "expected a whole number from 0 on, found -1");
+        assert_eq!(in_words("unknown variant `x`, expected `y`"), "unknown word \"x\", expected y");
+        assert_eq!(
+            in_words("status: unknown variant `x`, expected one of `y`, `z`"),
+            "status: unknown word \"x\", expected one of y, z"
+        );
         assert_eq!(
             in_words("a.b: invalid type: map, expected a string"),
             "a.b: expected a text, found keys with values"

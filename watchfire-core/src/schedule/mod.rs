@@ -43,6 +43,6 @@ pub use machine::Block;
 pub(crate) use machine::{Bisection, Schedule};
 pub use record::{
     Accept, Accepted, Answer, CallerEnvironment, ChatPlace, CommandId, CommandRecord, Course, Ending, Ledger,
-    Life, LifeId, LifeState, Notice, NoticeCode, Refusal, Request, ResumeTarget, Run, RunEnd, RunId,
-    RunOptions, RunSummary, Scope, SessionRef, StopReason, Subject, TaskRecord, Wait,
+    Life, LifeId, LifeState, MergeRecord, Notice, NoticeCode, Refusal, Request, ResumeTarget, Run, RunEnd,
+    RunId, RunOptions, RunSummary, Scope, SessionRef, StopReason, Subject, TaskRecord, Wait,
 };

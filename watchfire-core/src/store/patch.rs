@@ -315,6 +315,10 @@ pub struct ProjectPatch {
     pub setup: Option<Vec<String>>,
     /// The verify commands.
     pub verify: Option<Vec<String>>,
+    /// See [`Project::share`].
+    pub share: Option<Vec<String>>,
+    /// See [`Project::copy`].
+    pub copy: Option<Vec<String>>,
     /// Number of tasks that may run at once.
     pub max_parallel: Patch<u32>,
     /// Time limit of one session.
@@ -359,6 +363,10 @@ impl ProjectPatch {
         with_setup, setup: Vec<String>;
         /// Sets the verify commands.
         with_verify, verify: Vec<String>;
+        /// Sets [`Project::share`].
+        with_share, share: Vec<String>;
+        /// Sets [`Project::copy`].
+        with_copy, copy: Vec<String>;
         /// Sets or clears the number of tasks that may run at once.
         with_max_parallel, max_parallel: Option<u32>;
         /// Sets or clears the time limit of a session.
@@ -396,11 +404,16 @@ impl ProjectPatch {
         self.time_limit.apply(&mut project.time_limit);
         self.stall_after.apply(&mut project.stall_after);
         self.on_limit.apply(&mut project.on_limit);
-        if let Some(setup) = &self.setup {
-            project.setup.clone_from(setup);
-        }
-        if let Some(verify) = &self.verify {
-            project.verify.clone_from(verify);
+        let lists = [
+            (&self.setup, &mut project.setup),
+            (&self.verify, &mut project.verify),
+            (&self.share, &mut project.share),
+            (&self.copy, &mut project.copy),
+        ];
+        for (from, to) in lists {
+            if let Some(list) = from {
+                to.clone_from(list);
+            }
         }
         if let Some(merge) = &self.merge {
             project.merge.clone_from(merge);

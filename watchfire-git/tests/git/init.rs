@@ -28,6 +28,21 @@ fn a_folder_becomes_a_repository() {
 }
 
 #[test]
+fn it_is_ignored_on_every_branch() {
+    let repo = Repo::empty();
+    repo.write("x", "");
+    repo.commit("first");
+    repo.write(".git/info/exclude", "mine");
+    repo.git(["checkout", "-qb", "feature"]);
+    init(&repo.root, true, &options()).unwrap().commit.unwrap();
+    repo.write(".watchfire/project.yaml", "");
+    repo.git(["checkout", "-q", "main"]);
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    init(&repo.root, false, &options()).unwrap();
+    assert_eq!(repo.read(".git/info/exclude"), "mine\n.watchfire/\n");
+}
+
+#[test]
 fn the_commit_is_one_line_and_nothing_runs() {
     let repo = Repo::empty();
     repo.write(".gitignore", "target\r\n");

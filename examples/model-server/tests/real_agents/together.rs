@@ -298,12 +298,14 @@ fn heard(tool: &str, result: &str) -> Option<String> {
         "list_agents" if result.contains("watchfire-agent answer") => "looks who is there, and hears:",
         _ => return None,
     };
+    // What Codex and Gemini put around a result.
+    let object = serde_json::from_str::<Value>(result).unwrap_or_default();
+    let result = object["output"].as_str().unwrap_or(result);
+    let result = result.replace("<untrusted_context>", "").replace("</untrusted_context>", "");
     let quoted: Vec<_> = result
+        .trim()
         .lines()
-        // What Codex and Gemini put around a result.
-        .filter(|line| {
-            !line.starts_with("Wall time: ") && *line != "Output:" && !line.contains("untrusted_context>")
-        })
+        .filter(|line| !line.starts_with("Wall time: ") && *line != "Output:")
         .map(|line| format!("> {line}").trim_end().to_owned())
         .collect();
     Some(format!("{how}\n\n{}", quoted.join("\n").trim_end_matches("\n>")))

@@ -85,6 +85,7 @@ fn list(model: &mut Model, code: KeyCode) -> Vec<Command> {
         }
         KeyCode::Char('a') => model.overlay = Some(Overlay::Task(Box::new(TaskForm::add()))),
         KeyCode::Char('c') => return vec![Command::StartAgent { mode: "chat", tasks: Vec::new() }],
+        KeyCode::Char('C') => return vec![Command::ResumeChat],
         KeyCode::Char('S') => return vec![Command::StartAgent { mode: "start-all", tasks: Vec::new() }],
         KeyCode::Char('W') => return vec![Command::StartAgent { mode: "wildfire", tasks: Vec::new() }],
         KeyCode::Char('R') => return vec![Command::ResumeAgent],
@@ -206,7 +207,10 @@ fn of_task(model: &mut Model, code: KeyCode) -> Vec<Command> {
             flash(model, "only work that is done can be sent back", true);
             Vec::new()
         }
-        KeyCode::Char('U') if ["merged", "done"].contains(&task.state.as_str()) => {
+        // A later attempt may have ended otherwise: the daemon knows whether there was a merge.
+        KeyCode::Char('U')
+            if ["merged", "done"].contains(&task.state.as_str()) || task.agent_sessions > 0 =>
+        {
             model.overlay = Some(Overlay::Confirm(Confirm::Undo(number)));
             Vec::new()
         }

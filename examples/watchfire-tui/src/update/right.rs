@@ -84,6 +84,7 @@ fn without_agent(model: &mut Model, event: KeyEvent) -> Vec<Command> {
     match event.code {
         KeyCode::Char('l') | KeyCode::Right => show_right(model, RightTab::Logs),
         KeyCode::Char('c') => vec![Command::StartAgent { mode: "chat", tasks: Vec::new() }],
+        KeyCode::Char('C') => vec![Command::ResumeChat],
         KeyCode::PageUp => scroll(model, 10),
         KeyCode::PageDown => scroll(model, -10),
         _ => Vec::new(),

@@ -283,7 +283,7 @@ fn hints(model: &Model) -> String {
         (Some(_), ..) => return "Esc close".to_owned(),
         _ if model.tiles.is_some() => return "arrows choose  Enter go to it  Esc back".to_owned(),
         (_, Focus::Right, _, RightTab::Chat) if model.terminal.ended || model.terminal.snapshot.is_none() => {
-            "c chat  l logs".to_owned()
+            "c chat  C the last one  l logs".to_owned()
         }
         (_, Focus::Right, _, RightTab::Chat) => "(input goes to agent)".to_owned(),
         (_, Focus::Right, _, RightTab::Logs) if model.logs.open.is_some() => {

@@ -37,7 +37,11 @@ const KEYS: [(&str, &[Keys]); 5] = [
         "Tasks",
         &[
             ("", &["add", "edit", "delete"], "add, edit, delete"),
-            ("", &["start", "start-all", "wildfire", "chat"], "start; all; wildfire; a chat"),
+            (
+                "",
+                &["start", "start-all", "wildfire", "chat", "resume-chat"],
+                "start; all; wildfire; a chat, the last",
+            ),
             ("", &["ready", "draft", "done", "mark"], "ready, draft, done; mark several"),
             (
                 "",

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use watchfire_client::daemon_proto::{AgentStatus, ProjectId, StartAgentRequest};
+use watchfire_client::work_proto::ResumeRequest;
 use watchfire_client::{ApiError, environment, work};
 use watchfire_core::model::TaskNumber;
 
@@ -97,7 +98,10 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
             .map_err(ApiError::from)?
             .into_inner(),
         AgentCommand::Resume => {
-            daemon_of(&home).await?.agents().resume_agent(of()).await.map_err(ApiError::from)?.into_inner()
+            let daemon = daemon_of(&home).await?;
+            let request = ResumeRequest { project_id: id.clone(), life_id: 0, environment: environment() };
+            daemon.work().resume(request).await.map_err(ApiError::from)?;
+            daemon.agents().get_agent_status(of()).await.map_err(ApiError::from)?.into_inner()
         }
     };
     let agents: Vec<_> = status.all.iter().map(json).collect();

@@ -26,12 +26,12 @@ use crate::{compose, terminal, text, worker};
 Everything you type goes to the agent. Ctrl+C twice within a second ends the chat; to send it twice, type Ctrl+] before the
 second: the key after it goes through as it is. Where a daemon runs, it runs the chat, and Ctrl+] leaves it: the chat goes on.
 
-A chat works on your own files. With --worktree it has a folder and a branch of its own, watchfire/chat, and sees none of your
-ignored files: for longer work beside yours. What it leaves is committed at its end, and the next such chat goes on there until
+A chat works on your own files. With --worktree it has a folder and a branch of its own, watchfire/chat, and does
+not see your ignored files. Use it for longer work alongside your own. What it leaves is committed at its end, and the next such chat goes on there until
 you have merged it.
 
-With --resume the agent goes on with the conversation of a chat that has ended, where its program can: of the last twenty, also of one
-that was killed.
+With --resume the agent goes on with the conversation of a chat that has ended, where its program can: any of the last twenty,
+killed ones too.
 
 Examples:
   watchfire chat

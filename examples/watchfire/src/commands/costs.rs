@@ -111,12 +111,12 @@ fn show(
         .iter()
         .map(|(name, sum)| (name.clone(), format!("{}{}", sum, of(limit)), details(sum)))
         .collect();
+    rows.push(("this project".to_owned(), all.to_string(), details(all)));
     rows.push((
         "today, all projects".to_owned(),
         format!("{}{}", of_today, of(budget.day)),
         details(of_today),
     ));
-    rows.push(("all".to_owned(), all.to_string(), details(all)));
     let width = |column: fn(&(String, String, String)) -> &String| {
         rows.iter().map(|row| text::width(column(row))).max().unwrap_or_default()
     };

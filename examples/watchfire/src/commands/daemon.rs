@@ -232,14 +232,20 @@ fn tell(context: &Context, status: &DaemonStatus, what: &str) {
     });
 }
 
-/// Says in an error of a locked project that it is the daemon that has it, and what to do instead.
-pub(crate) fn explain_lock(failure: Failure) -> Failure {
+/// Says in an error of a locked project that it is the daemon that has it, and what to do instead. `tries_alone`: by a command that
+/// never goes through the daemon.
+pub(crate) fn explain_lock(failure: Failure, tries_alone: bool) -> Failure {
     let Failure::Error(error) = failure else { return failure };
     let daemon = home_path().ok().and_then(|home| DaemonFile::read(&home).ok().flatten());
     let pid = daemon.map(|file| file.pid.to_string());
     if error.kind() == ErrorKind::Locked && pid.is_some() && error.detail("pid") == pid.as_deref() {
-        let hint =
-            "the daemon has it: without --embedded it does the work, and watchfire daemon stop ends it";
+        // What tries a sandbox has no other way; all else the daemon does.
+        let hint = match tries_alone {
+            true => "the daemon has it: watchfire daemon stop, and try again; agents go on meanwhile",
+            false => {
+                "the daemon has it: without --embedded it does the work; or watchfire daemon stop, and agents go on"
+            }
+        };
         return Failure::Error(error.with("hint", hint));
     }
     Failure::Error(error)

@@ -15,7 +15,8 @@ use crate::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Compared is what the task has, also uncommitted, with where its branch left its target. Of a merged task it is what was merged.
+Compared is what the task has, also uncommitted, with where its branch left its target. Of a merged task it is what was merged, also where later
+attempts have changed nothing.
 
 Examples:
   watchfire diff 3
@@ -49,6 +50,7 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
     let info = project.info(args.number).await.ok();
     let request = DiffRequest::new(args.number)
         .with_merged(info.as_ref().and_then(TaskInfo::merged).map(str::to_owned))
+        .with_last_merge(info.as_ref().and_then(TaskInfo::last_merge).map(|merge| merge.commit))
         .with_uncommitted(!args.committed)
         .with_context(args.context)
         // With `--stat` no line is shown, so none is asked for.

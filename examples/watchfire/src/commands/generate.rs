@@ -98,7 +98,8 @@ async fn propose(
     let created = worker.accept(&proposal).await?;
     context.out.report(json!({ "change": "accepted", "tasks": created }), |_| match created.len() {
         0 => "the definition is taken over\n".to_owned(),
-        tasks => format!("{} added as drafts\n", text::count(tasks, "task")),
+        1 => "1 task added as a draft\n".to_owned(),
+        tasks => format!("{tasks} tasks added as drafts\n"),
     });
     Ok(Exit::Good)
 }

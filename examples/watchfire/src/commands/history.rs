@@ -89,8 +89,7 @@ fn table(out: Out, works: &[Work]) -> String {
         (number, "task") => format!("#{number:04}"),
         (number, subject) => format!("{subject} #{number:04}"),
     };
-    // RFC 3339, of which the minutes are enough.
-    let time = |text: &str| text.get(..16).unwrap_or(text).replace('T', " ");
+    let time = |at: &str| at.parse().map_or_else(|_| at.to_owned(), |at| text::minute(&at));
     let rows: Vec<_> = works
         .iter()
         .map(|work| [format!("{:>5}", work.life_id), time(&work.since), subject(work), work.state.clone()])

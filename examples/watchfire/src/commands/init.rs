@@ -170,6 +170,8 @@ fn changed(args: &InitArgs) -> Vec<&'static str> {
         ("default_agent", args.agent.is_some()),
         ("setup", !args.setup.is_empty()),
         ("verify", !args.verify.is_empty()),
+        ("share", !args.share.is_empty()),
+        ("copy", !args.copy.is_empty()),
         ("max_parallel", args.max_parallel.is_some()),
         ("auto_merge", args.no_auto_merge),
         ("auto_delete_branch", args.no_auto_delete_branch),
@@ -184,8 +186,11 @@ fn asked(args: &InitArgs) -> ProjectPatch {
     patch.name.clone_from(&args.name);
     patch.definition.clone_from(&args.definition);
     patch.default_branch.clone_from(&args.default_branch);
-    patch.setup = Some(args.setup.clone()).filter(|setup| !setup.is_empty());
-    patch.verify = Some(args.verify.clone()).filter(|verify| !verify.is_empty());
+    let named = |list: &Vec<String>| Some(list.clone()).filter(|list| !list.is_empty());
+    patch.setup = named(&args.setup);
+    patch.verify = named(&args.verify);
+    patch.share = named(&args.share);
+    patch.copy = named(&args.copy);
     let off = |flag: bool| if flag { Patch::Set(false) } else { Patch::Keep };
     patch.auto_merge = off(args.no_auto_merge);
     patch.auto_delete_branch = off(args.no_auto_delete_branch);

@@ -271,7 +271,10 @@ fn header(log: &SessionLog) -> Vec<String> {
     lines.extend(log.started_at.as_ref().map(|at| format!("started {}", at.local())));
     let exit = log.spent.as_ref().and_then(|record| record.exit.as_deref()).unwrap_or_default();
     let outcome = log.outcome().map_or("", SessionOutcome::as_str);
-    lines.extend(log.ended_at().map(|at| text::line(&format!("{outcome} {}, {exit}", at.local()))));
+    // A program on a terminal is ended once its work is done, which says nothing of the work.
+    let is_ended = log.outcome() == Some(SessionOutcome::Completed) && exit != "exit code 0";
+    let exit = if is_ended { String::new() } else { format!(", {exit}") };
+    lines.extend(log.ended_at().map(|at| text::line(&format!("{outcome} {}{exit}", at.local()))));
     lines.extend(Some(spent(log)).filter(|spent| !spent.is_nothing()).map(|spent| format!("spent: {spent}")));
     lines
 }
@@ -288,7 +291,7 @@ fn list(out: Out, logs: &[SessionLog]) -> String {
             "{}  {}  {}  {}  {}{}",
             text::pad(&what(log), 6),
             text::pad(&text::line(&log.agent), 12),
-            text::pad(&log.started_at.as_ref().map(ToString::to_string).unwrap_or_default(), 24),
+            text::pad(&log.started_at.as_ref().map(text::minute).unwrap_or_default(), 16),
             // What has no end yet runs, or was lost with its orchestrator.
             text::pad(log.outcome().map_or("", SessionOutcome::as_str), 11),
             out.style.dim(&text::line(&log.name())),

@@ -24,6 +24,7 @@ pub(crate) mod sandbox;
 pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod tui;
+pub(crate) mod update;
 mod waiting;
 
 use crate::args::{Cli, Command};
@@ -33,7 +34,14 @@ use crate::failure::{Exit, Result};
 
 pub(crate) async fn dispatch(cli: Cli) -> Result<Exit> {
     let context = Context::new(cli.directory, cli.json);
-    carry_out(&context, cli.command).await.map_err(daemon::explain_lock)
+    let reminds = update::reminds(&context, cli.command.as_ref());
+    let tries_alone = matches!(cli.command, Some(Command::Sandbox(_)));
+    let ended = carry_out(&context, cli.command).await;
+    let ended = ended.map_err(|failure| daemon::explain_lock(failure, tries_alone));
+    if reminds {
+        update::remind().await;
+    }
+    ended
 }
 
 async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> {
@@ -79,6 +87,7 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Sandbox(command) => sandbox::run(context, command).await,
         Command::Completions(args) => program::completions(context, &args),
         Command::Manual(args) => program::manual(context, &args),
+        Command::Update(args) => update::run(context, args).await,
         Command::Version => Ok(program::version(context)),
     }
 }

@@ -2,7 +2,9 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use watchfire_core::model::{KEYS, Key, KeyFile, Project, ProjectStatus, Settings, Timestamp, unknown_keys};
+use watchfire_core::model::{
+    KEYS, Key, KeyFile, Project, ProjectStatus, Settings, Timestamp, in_words, unknown_keys,
+};
 use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
@@ -20,7 +22,7 @@ Examples:
   watchfire settings
   watchfire settings auto_merge false
   watchfire settings default_agent ''        leaves the agent to your own settings
-  watchfire settings status archived         no agent starts in it any more
+  watchfire settings status archived         no agent starts in it until the next command here
   watchfire settings --list
   watchfire settings --global defaults.default_agent codex
   watchfire settings --global budget.day 20")]
@@ -157,7 +159,7 @@ fn placed(settings: &Settings, path: &str, value: &str) -> CoreResult<Settings> 
         // As YAML would read it: numbers, booleans and lists are what they look like.
         fields.insert(name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
     }
-    let read: Settings = serde_json::from_value(all).map_err(|error| bad(error.to_string()))?;
+    let read: Settings = serde_json::from_value(all).map_err(|error| bad(in_words(&error.to_string())))?;
     let known = unknown_keys(KeyFile::Settings, settings);
     match unknown_keys(KeyFile::Settings, &read).into_iter().find(|key| !known.contains(key)) {
         Some(unknown) => Err(bad(unknown.to_string())),
@@ -246,10 +248,12 @@ fn with(mut patch: ProjectPatch, now: &Project, key: &str, value: &str) -> CoreR
         }
         _ => {
             let names: Vec<_> = keys_of_project().collect();
+            let elsewhere =
+                || "all others are in .watchfire/project.yaml; docs/project.md lists them".to_owned();
             return Err(Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
                 .with("field", key)
                 .with("expected", names.join(", "))
-                .with("hint", "all others are in .watchfire/project.yaml; docs/project.md lists them"));
+                .with("hint", meant(KeyFile::Project, key).unwrap_or_else(elsewhere)));
         }
     }
     Ok(patch)
@@ -282,6 +286,13 @@ fn keys(file: KeyFile, path: &str) -> impl Iterator<Item = &'static Key> {
     })
 }
 
+/// Says which key was probably meant by an unknown one.
+fn meant(file: KeyFile, key: &str) -> Option<String> {
+    // As a file that has it.
+    let record = key.rsplit('.').fold(json!(0), |inner, name| json!({ name: inner }));
+    unknown_keys(file, &record).first().map(ToString::to_string)
+}
+
 fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {
     serde_json::to_value(value)
         .map_err(|e| Error::new(ErrorKind::Internal, "reading settings").with_source(e))
@@ -292,10 +303,7 @@ fn show(context: &Context, all: &Value, file: KeyFile, key: Option<&str>) -> Res
     if let Some(key) = key {
         let value = key.split('.').try_fold(all, |at, name| at.get(name));
         if value.is_none() && keys(file, key).next().is_none() {
-            // As the value of a file that has it, which finds the key that was probably meant.
-            let record = key.rsplit('.').fold(json!(0), |inner, name| json!({ name: inner }));
-            let unknown = unknown_keys(file, &record).into_iter().next();
-            let why = unknown.map_or_else(|| format!("no key of {file}"), |unknown| unknown.to_string());
+            let why = meant(file, key).unwrap_or_else(|| format!("no key of {file}"));
             return Err(Error::new(ErrorKind::InvalidInput, why).with("field", key).into());
         }
         let shown = shown(value);

@@ -70,8 +70,11 @@ impl Daemon {
         }
         let loosens = request.best_effort || matches!(options.sandbox, Some(SandboxChoice::None));
         if loosens && !self.trusts() {
-            return Err(Error::new(ErrorKind::PermissionDenied, "no call can turn the sandbox off")
-                .with("hint", "watchfire run --embedded --no-sandbox does, without the daemon"));
+            return Err(Error::new(
+                ErrorKind::PermissionDenied,
+                "the daemon runs no agent without a sandbox",
+            )
+            .with("hint", "watchfire daemon stop --agents, then watchfire run --embedded --no-sandbox"));
         }
         if request.best_effort {
             options.enforcement = Enforcement::BestEffort;

@@ -11,7 +11,7 @@ use watchfire_api::work_proto::work_service_server::WorkService;
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::{Mode, Question};
 use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone};
-use watchfire_core::schedule::{Accept, LifeId, ResumeTarget, RunId};
+use watchfire_core::schedule::{Accept, Life, LifeId, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_git::diff::{DiffRequest, Part};
@@ -195,13 +195,15 @@ impl Daemon {
         let task = number(request.task_number)?;
         let workspace = GitWorkspace::open(project.root(), GitOptions::default())?;
         // A task without a file may have work all the same.
-        let merged = match project.store().get(task).await {
-            Ok(task) => {
-                project.infos(vec![task.value]).await?.first().and_then(TaskInfo::merged).map(str::to_owned)
-            }
+        let info = match project.store().get(task).await {
+            Ok(task) => project.infos(vec![task.value]).await?.pop(),
             Err(_) => None,
         };
-        let mut lines = workspace.diff(&DiffRequest::new(task).with_merged(merged)).await?.lines();
+        let info = info.as_ref();
+        let request = DiffRequest::new(task)
+            .with_merged(info.and_then(TaskInfo::merged).map(str::to_owned))
+            .with_last_merge(info.and_then(TaskInfo::last_merge).map(|merge| merge.commit));
+        let mut lines = workspace.diff(&request).await?.lines();
         let more = lines.len().saturating_sub(DIFF);
         lines.truncate(DIFF);
         lines.extend((more > 0).then(|| (Part::Note, format!("… and {more} more lines"))));
@@ -236,6 +238,13 @@ async fn equip(project: &ProjectHandle, life: u64, environment: &HashMap<String,
         true => Ok(()),
         false => project.equip(LifeId(life), variables(environment)?).await,
     }
+}
+
+/// Returns the lives whose secrets went with a restart. Others keep the variables that they were started with.
+async fn lost_their_secrets(project: &ProjectHandle) -> Result<Vec<u64>> {
+    let lives = project.subscribe(None).await?.snapshot.lives;
+    let has_lost = |life: &Life| life.options.environment.as_ref().is_some_and(|own| !own.lost().is_empty());
+    Ok(lives.iter().filter(|life| has_lost(life)).map(|life| life.id.0).collect())
 }
 
 fn doing(project: &ProjectHandle) -> HashMap<String, String> {
@@ -277,8 +286,19 @@ impl WorkService for Daemon {
         let proto::ResumeRequest { project_id, life_id, environment } = request.into_inner();
         let resume = async {
             let project = self.project(&project_id).await?;
-            equip(&project, life_id, &environment).await?;
-            project.resume(ResumeTarget::Life(LifeId(life_id))).await?;
+            let target = match life_id {
+                0 => {
+                    for life in lost_their_secrets(&project).await? {
+                        equip(&project, life, &environment).await?;
+                    }
+                    ResumeTarget::All
+                }
+                life => {
+                    equip(&project, life, &environment).await?;
+                    ResumeTarget::Life(LifeId(life))
+                }
+            };
+            project.resume(target).await?;
             Ok(proto::ResumeResponse {})
         };
         answer(resume.await)

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::journal;
 use crate::model::{Attempt, Task, TaskStatus};
-use crate::schedule::{Ending, Ledger, Life, LifeState, Schedule, TaskRecord, Wait};
+use crate::schedule::{Ending, Ledger, Life, LifeState, MergeRecord, Schedule, TaskRecord, Wait};
 
 /// A task with the state that its file has no word for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -70,6 +70,12 @@ impl TaskInfo {
             Some(Ending::Merged { commit, .. }) if self.life.is_none() => commit.as_deref(),
             _ => None,
         }
+    }
+
+    /// Returns the last merge of its work, whatever came after it.
+    #[must_use]
+    pub fn last_merge(&self) -> Option<MergeRecord> {
+        self.last.as_ref()?.last_merge()
     }
 
     /// Returns the ending of the latest life, unless a person has changed the task since.

@@ -1,9 +1,9 @@
 //! Taking back what was merged.
 
-use super::{MergeOptions, ProjectHandle};
+use super::{MergeOptions, ProjectHandle, TaskInfo};
 use crate::model::{RepoPath, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::effects;
-use crate::schedule::{Ending, LifeState};
+use crate::schedule::{LifeState, MergeRecord};
 use crate::store::{NewTask, TaskPatch, TaskStoreExt as _};
 use crate::workspace::{Commit, RevertRequest, Reverted, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
@@ -31,22 +31,16 @@ pub enum Undone {
 }
 
 impl ProjectHandle {
-    /// Takes back what the merge of a task has changed, and keeps what came after it. That is the work of a new task, which
+    /// Takes back what the last merge of a task has changed, and keeps what came after it. That is the work of a new task, which
     /// is verified, held and merged like any other; the history stays as it was. To bring the work back, undo that task.
     ///
     /// # Errors
-    /// `invalid_input` for a task that is not merged, or of which nothing is left in the target; the errors of
+    /// `invalid_input` for a task that was never merged, or of which nothing is left in the target; the errors of
     /// [`Workspace::revert`](crate::workspace::Workspace::revert), of [`merge`](Self::merge) and of the store.
     pub async fn undo(&self, task: TaskNumber, options: MergeOptions) -> Result<Undone> {
         let found = self.shared().store.get(task).await?.value;
         let infos = self.infos(vec![found.clone()]).await?;
-        let merged = infos.first().and_then(|info| match info.ending() {
-            Some(Ending::Merged { commit: Some(commit), target }) if info.life.is_none() => {
-                Some((commit.clone(), target.clone()))
-            }
-            _ => None,
-        });
-        let Some((commit, target)) = merged else {
+        let Some(MergeRecord { commit, target }) = infos.first().and_then(TaskInfo::last_merge) else {
             let error = Error::new(ErrorKind::InvalidInput, "only what was merged can be undone");
             return Err(error.with("task", task));
         };

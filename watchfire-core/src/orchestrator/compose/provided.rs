@@ -1,11 +1,12 @@
 //! Ignored files of the checkout that a task's folder is given: `share` and `copy` of `project.yaml`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use crate::Result;
 use crate::files::{Dir, read_untrusted};
 use crate::model::Project;
+use crate::model::form::below_root;
 use crate::sandbox::{Access, Bind, Decision, Rule, RuleAccess, SandboxPolicy, Verdict};
-use crate::{Error, ErrorKind, Result};
 
 /// Limit for the size of a copied file.
 const LIMIT: u64 = 16 << 20;
@@ -32,7 +33,9 @@ impl Wanted {
     /// `invalid_input` for an entry that is no path below the root.
     pub(crate) fn of(project: &Project) -> Result<Self> {
         let read = |entries: &[String], field: &'static str| {
-            entries.iter().map(|entry| below_root(entry, field)).collect::<Result<Vec<_>>>()
+            let field = || format!("project.yaml: {field}");
+            let read = |entry: &String| below_root(entry).map_err(|error| error.with("field", field()));
+            entries.iter().map(read).collect::<Result<Vec<_>>>()
         };
         // Before anything starts: at the merge it would be late.
         read(&project.protected, "protected")?;
@@ -81,24 +84,6 @@ impl Wanted {
             }
         }
         provided
-    }
-}
-
-/// Returns an entry as a path of plain names, none of which is git's or ours.
-fn below_root(entry: &str, field: &'static str) -> Result<PathBuf> {
-    let parts = Path::new(entry).components().filter(|part| *part != Component::CurDir);
-    let parts: Option<Vec<_>> = parts
-        .map(|part| match part {
-            Component::Normal(name) => Some(name)
-                .filter(|name| ![".git", ".watchfire"].iter().any(|own| name.eq_ignore_ascii_case(own))),
-            _ => None,
-        })
-        .collect();
-    match parts {
-        Some(parts) if !parts.is_empty() => Ok(parts.into_iter().collect()),
-        _ => Err(Error::new(ErrorKind::InvalidInput, "not a path below the project's root")
-            .with("field", format!("project.yaml: {field}"))
-            .with("value", entry)),
     }
 }
 
@@ -177,6 +162,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::ErrorKind;
     use crate::sandbox::NamePattern;
 
     fn wanted(share: &[&str], copy: &[&str]) -> Wanted {

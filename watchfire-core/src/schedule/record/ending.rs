@@ -312,8 +312,8 @@ impl StopReason {
     fn note(self) -> &'static str {
         match self {
             Self::DoneByHand => "the task was marked done by hand",
-            Self::Requested => "on request",
-            Self::Withdrawn => "the task was withdrawn",
+            Self::Requested => "by a person",
+            Self::Withdrawn => "its task was made a draft, or deleted",
             Self::Suspended => "the orchestrator shut down",
             Self::Detached => "the orchestrator went, and its agent works on",
             Self::ClaimLost => "another orchestrator took over the task",

@@ -70,6 +70,39 @@ pub struct TaskRecord {
     /// Its ending. Absent while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+    /// The last merge of its work, by this life or by one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergeRecord>,
+}
+
+impl TaskRecord {
+    /// Returns the last merge of its work. A record of an earlier release knows only that of its life.
+    #[must_use]
+    pub fn last_merge(&self) -> Option<MergeRecord> {
+        self.merged.clone().or_else(|| MergeRecord::of(self.ending.as_ref()?))
+    }
+}
+
+/// A merge of a task's work.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MergeRecord {
+    /// The merge commit.
+    pub commit: String,
+    /// The branch that moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+impl MergeRecord {
+    fn of(ending: &Ending) -> Option<Self> {
+        match ending {
+            Ending::Merged { commit: Some(commit), target } => {
+                Some(Self { commit: commit.clone(), target: target.clone() })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A decided request.
@@ -168,6 +201,7 @@ impl Ledger {
     fn apply_life(&mut self, life: &Life) {
         self.last_life = self.last_life.max(life.id);
         if let Subject::Task { task } = life.subject {
+            let before = self.tasks.get(&task).and_then(TaskRecord::last_merge);
             self.tasks.insert(
                 task,
                 TaskRecord {
@@ -178,6 +212,7 @@ impl Ledger {
                     claimed: life.claimed,
                     // Kept for every task of the project, so long outputs would add up.
                     ending: life.ending().map(Ending::brief),
+                    merged: life.ending().and_then(MergeRecord::of).or(before),
                 },
             );
         }

@@ -12,7 +12,7 @@ mod session;
 
 pub use ending::{Ending, StopReason};
 pub use environment::CallerEnvironment;
-pub use ledger::{CommandRecord, Ledger, TaskRecord};
+pub use ledger::{CommandRecord, Ledger, MergeRecord, TaskRecord};
 pub use life::{Life, LifeId, LifeState, Subject, Wait};
 pub use notice::{Notice, NoticeCode};
 pub use options::{Accept, ChatPlace, RunOptions};

@@ -57,14 +57,14 @@ fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &
             BranchStatus::Orphaned => ("orphaned", crate::style::Style::dim),
             _ => ("", crate::style::Style::dim),
         };
-        let target =
-            branch.target.as_deref().map(|target| format!(" of {}", text::line(target))).unwrap_or_default();
+        let target = branch.target.as_deref().map(text::line);
+        let (of, behind) = target.map(|name| (format!(" of {name}"), format!(" {name}"))).unwrap_or_default();
         let size = branch
             .size
             .filter(|size| size.files > 0)
             .map(|size| format!(", {} ({})", text::count(size.files, "file"), text::bytes(size.bytes)));
         let size = size.unwrap_or_default();
-        let place = format!("{} ahead, {} behind{target}{size}", branch.ahead, branch.behind);
+        let place = format!("{} ahead{of}, {} behind{behind}{size}", branch.ahead, branch.behind);
         let subject = text::line(branch.subject.as_deref().unwrap_or_default());
         lines.push(format!(
             "{}  {}  {}  {}",

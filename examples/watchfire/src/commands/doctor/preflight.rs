@@ -2,16 +2,20 @@
 
 use std::path::Path;
 
-use watchfire_core::model::{Project, Settings};
+use watchfire_core::model::{Phase, Project, Settings};
 use watchfire_core::orchestrator::check_commands;
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve;
 use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, ErrorKind};
 use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_tui::keymap::Keymap;
 
 use super::agents;
 use crate::compose;
+
+/// The reason against a maximum of 0 tasks.
+const NONE_AT_ONCE: &str = "0 would run nothing; 1 is used instead";
 
 /// Returns the names of these settings, each with the reason.
 pub(crate) async fn problems(
@@ -36,6 +40,16 @@ pub(crate) async fn problems(
     {
         found.push(("sandbox", short(&error)));
     }
+    let phases =
+        [Phase::Execute, Phase::Refine, Phase::Generate].map(|phase| &project.wildfire.phase(phase).agent);
+    for agent in phases.into_iter().chain([&project.wildfire.agent]).flatten() {
+        if let Err(error) = compose::check_agent(agent, settings) {
+            found.push(("wildfire", error.message().to_owned()));
+        }
+    }
+    if let Err(refused) = Keymap::new(&settings.tui.keys) {
+        found.push(("tui.keys", format!("{}: {}", refused.name, refused.because)));
+    }
     found.extend(faults(root, project).await.into_iter().map(|(name, error)| (name, short(&error))));
     found
 }
@@ -52,8 +66,7 @@ pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str,
         found.push((if error.detail("field") == Some("setup") { "setup" } else { "verify" }, error));
     }
     if project.max_parallel == Some(0) {
-        let why = "with 0 no task could run: one at a time runs";
-        found.push(("max_parallel", Error::new(ErrorKind::InvalidInput, why)));
+        found.push(("max_parallel", Error::new(ErrorKind::InvalidInput, NONE_AT_ONCE)));
     }
     found
 }

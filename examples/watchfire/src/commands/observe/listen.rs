@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
+use watchfire_core::journal::Journal;
+use watchfire_core::model::{ProjectId, Question, TaskNumber, Timestamp};
+use watchfire_core::schedule::LifeState;
 
 use super::{connect, duration, name};
-use crate::context::Context;
+use crate::context::{self, Context, home_path};
 use crate::failure::{Exit, Result};
 use crate::text;
 
@@ -32,7 +35,16 @@ pub(crate) async fn run(context: &Context, args: ListenArgs) -> Result<Exit> {
         Some("0" | "0s" | "0ms") => Some(Duration::ZERO),
         Some(time) => Some(duration("--timeout", time)?),
     };
-    let heard = connect(context).await?.listen(args.peers, timeout).await?;
+    let client = match connect(context).await {
+        Ok(client) => client,
+        Err(failure) => {
+            // A question waits also where no agent runs any more.
+            let Some(waiting) = Waiting::oldest().await? else { return Err(failure) };
+            waiting.report(context);
+            return Ok(Exit::Good);
+        }
+    };
+    let heard = client.listen(args.peers, timeout).await?;
     let value = heard.as_ref().map_or(Value::Null, |heard| {
         json!({
             "conversationId": heard.conversation_id, "fromAgentId": heard.session_id, "alias": heard.alias,
@@ -57,4 +69,49 @@ pub(crate) async fn run(context: &Context, args: ListenArgs) -> Result<Exit> {
         }
     });
     Ok(Exit::Good)
+}
+
+/// A question of an agent that has ended since.
+struct Waiting {
+    project: ProjectId,
+    task: Option<TaskNumber>,
+    question: Question,
+    since: Timestamp,
+}
+
+impl Waiting {
+    /// Returns the one that has waited longest, of all projects.
+    async fn oldest() -> Result<Option<Self>> {
+        let home = context::open_home(home_path()?).await?;
+        let mut all = Vec::new();
+        for entry in home.projects().await? {
+            // One that cannot be read has no question that could be answered.
+            let Ok((state, _)) = Journal::read(home.state_dir(&entry.project_id).join("journal")) else {
+                continue;
+            };
+            all.extend(state.ledger.lives.into_values().filter_map(|life| {
+                let LifeState::Asking { questions, .. } = life.state else { return None };
+                let (project, task) = (entry.project_id.clone(), life.subject.task());
+                Some(Self { project, task, question: questions.into_iter().next()?, since: life.since })
+            }));
+        }
+        Ok(all.into_iter().min_by_key(|waiting| waiting.since.unix_millis()))
+    }
+
+    fn report(&self, context: &Context) {
+        let task = self.task.map(TaskNumber::value);
+        let value = json!({
+            "conversationId": self.question.id, "fromAgentId": null, "alias": null, "project": self.project,
+            "taskId": task, "question": self.question.question, "asked": null,
+        });
+        context.out.report(json!({ "ok": true, "pending": value }), |_| {
+            let question = text::lines(self.question.question.trim_end());
+            match self.task {
+                Some(task) => {
+                    format!("#{task}: {question}\nto answer: watchfire answer {} '...'\n", task.value())
+                }
+                None => format!("{question}\n"),
+            }
+        });
+    }
 }

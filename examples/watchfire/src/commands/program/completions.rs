@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::complete;
 use crate::context::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -23,7 +23,10 @@ pub(crate) struct CompletionsArgs {
 }
 
 pub(in crate::commands) fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit> {
-    let script = complete::script(&args.shell)?;
+    let script = complete::script(&args.shell).map_err(|error| {
+        let known = error.detail("known").unwrap_or_default().to_owned();
+        Failure::usage(format!("{}: {}", error.message(), args.shell), known)
+    })?;
     context.out.raw(&String::from_utf8_lossy(&script));
     Ok(Exit::Good)
 }

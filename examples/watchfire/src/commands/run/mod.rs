@@ -140,16 +140,23 @@ pub(crate) enum Target {
 
 impl Target {
     /// Returns `None` if nothing is named.
-    fn of(named: &[Named]) -> Option<Self> {
-        let mut tasks = BTreeSet::new();
-        for named in named {
-            match named {
-                // They are among all.
-                Named::All => return Some(Self::All),
-                Named::Task(number) => _ = tasks.insert(*number),
+    fn of(named: &[Named]) -> Result<Option<Self>> {
+        let tasks = named.iter().filter_map(|named| match named {
+            Named::All => None,
+            Named::Task(number) => Some(*number),
+        });
+        let mut tasks: BTreeSet<_> = tasks.collect();
+        let names_all = named.iter().any(|named| matches!(named, Named::All));
+        match tasks.len() {
+            0 => Ok(names_all.then_some(Self::All)),
+            // A draft by its number would be started, and all are the ready ones.
+            _ if names_all => {
+                let hint = "watchfire run all, or watchfire run N ...";
+                Err(Failure::usage("all and single tasks are named at once", hint))
             }
+            1 => Ok(tasks.pop_first().map(Self::Task)),
+            _ => Ok(Some(Self::Tasks(tasks))),
         }
-        if tasks.len() < 2 { tasks.pop_first().map(Self::Task) } else { Some(Self::Tasks(tasks)) }
     }
 
     /// Returns the ready tasks that have one of these labels now.
@@ -176,7 +183,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit> {
         let target = Target::labelled(&context.project().await?, &args.labels).await?;
         return tasks(context, target, args.options).await;
     }
-    match Target::of(&args.targets) {
+    match Target::of(&args.targets)? {
         Some(target) => tasks(context, target, args.options).await,
         None if terminal::is_interactive() && !context.out.json => {
             chat::run(context, ChatArgs::in_root(args.options.session, args.options.embedded)).await

@@ -106,7 +106,7 @@ fn rendered(out: Out, answer: &Answer) -> String {
             Verdict::Allowed => out.style.green("allowed"),
             Verdict::Denied => out.style.red("denied "),
         };
-        let rule = rule.as_deref().unwrap_or("no rule is about it: it may be read and not written");
+        let rule = rule.as_deref().unwrap_or("no rule applies: readable, not writable");
         lines.push(format!("  {what:<5}  {verdict}  {}", text::line(rule)));
     }
     if let Some(setting) = setting(answer) {

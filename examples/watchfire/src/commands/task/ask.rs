@@ -20,7 +20,10 @@ pub(crate) fn line(question: &str, default: &str) -> Result<String> {
     let read = stdin().lock().read_line(&mut answer).map_err(|e| Error::io("reading the answer", e))?;
     // Not an empty answer: the person pressed Ctrl+D.
     if read == 0 {
-        return Err(Error::new(ErrorKind::Cancelled, "the input has ended before the answer").into());
+        // The question stands on a line without an end.
+        let _ = out.write_all(b"\n");
+        let error = Error::new(ErrorKind::Cancelled, "the input has ended before the answer");
+        return Err(error.with("hint", "--help shows the options that answer instead").into());
     }
     let answer = answer.trim();
     Ok(if answer.is_empty() { default.to_owned() } else { answer.to_owned() })

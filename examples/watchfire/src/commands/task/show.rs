@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use watchfire_core::model::{RepoPath, Task, TaskNumber};
+use watchfire_core::model::{RepoPath, Task, TaskNumber, Timestamp};
 use watchfire_core::orchestrator::{SandboxRecord, Spent, TaskInfo};
 use watchfire_core::sandbox::Refusal;
 use watchfire_git::diff::DiffRequest;
@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     value["refused"] = json!(refused);
     let tool_files = tool_files(&project.root, args.number).await;
     value["tool_files"] = json!(tool_files);
-    value["merge_commit"] = json!(info.merged());
+    value["merge_commit"] = json!(info.last_merge().map(|merge| merge.commit));
     context.out.report(json!({ "task": value }), |out| text(out, &info, spent, &refused, &tool_files));
     Ok(Exit::Good)
 }
@@ -73,10 +73,11 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files
         ("deleted", &task.deleted_at),
     ];
     for (name, time) in times {
-        field(name, time.as_ref().map(ToString::to_string).unwrap_or_default());
+        field(name, time.as_ref().map(Timestamp::local).unwrap_or_default());
     }
     field("took", took(task).unwrap_or_default());
-    field("merged as", info.merged().unwrap_or_default().chars().take(10).collect());
+    let merge = info.last_merge().map(|merge| merge.commit).unwrap_or_default();
+    field("merged as", merge.chars().take(10).collect());
     let has_log = info.attempt().0 > 0;
     field(
         "its log",

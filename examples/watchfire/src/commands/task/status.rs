@@ -8,7 +8,7 @@ use watchfire_core::store::{TaskPatch, TaskStore as _, TaskStoreExt as _};
 
 use super::{Several, one_line};
 use crate::context::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::status as standing;
 
 #[derive(Args, Debug)]
@@ -24,6 +24,9 @@ pub(crate) struct DoneArgs {
 }
 
 pub(super) async fn done(context: &Context, args: DoneArgs) -> Result<Exit> {
+    if args.failed.as_ref().is_some_and(|reason| reason.trim().is_empty()) {
+        return Err(Failure::usage("the reason is empty", "say why it failed"));
+    }
     let patch = TaskPatch::new()
         .with_status(TaskStatus::Done)
         .with_success(args.failed.is_none())

@@ -201,7 +201,7 @@ mod tests {
             (
                 GOOD.replace("status: draft", "status: dra"),
                 Some(5),
-                "expected one of `draft`, `ready`, `done`",
+                "unknown word \"dra\", expected one of draft, ready, done",
             ),
             (
                 GOOD.replace("task_number: 1", "task_number: one"),
