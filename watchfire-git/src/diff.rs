@@ -271,7 +271,8 @@ pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
         Err(error) => error.kind() == ErrorKind::NotFound,
     };
     match &request.last_merge {
-        Some(merge) if is_empty => of_merge(&repo, merge, request),
+        // A merge that git has removed from a rewritten history cannot be shown.
+        Some(merge) if is_empty && request.uncommitted => of_merge(&repo, merge, request).or(work),
         _ => work,
     }
 }

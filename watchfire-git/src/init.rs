@@ -65,7 +65,8 @@ pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Resul
             Repository::init_opts(&root, &how).during("creating a repository")?
         }
     };
-    exclude(&repo)?;
+    // The line in `.gitignore` is what counts: this one helps where a branch has none yet.
+    let _ = exclude(&repo);
     if is_ignored(&repo, &root)? {
         return Ok(done);
     }
@@ -122,6 +123,10 @@ fn initial_branch() -> String {
 /// Adds the line to the repository's own list, which counts on every branch.
 fn exclude(repo: &Repository) -> Result<()> {
     let path = repo.commondir().join("info/exclude");
+    // A link would be replaced by a file.
+    if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Ok(());
+    }
     let before = files::read(&path)?.unwrap_or_default();
     if has_line(&before) {
         return Ok(());

@@ -59,6 +59,16 @@ fn an_existing_project_changes_only_by_name() {
     let said = world.run(&root, ["init", "--yes", "--verify", "make test", "--no-auto-merge"]).good().stdout;
     assert!(said.contains("changed verify, auto_merge"), "{said}");
     let said = world.run(&root, ["init", "--yes", "--share", "target", "--copy", ".env.test"]).good().stdout;
+    for args in [["--share", "../x"], ["--copy", "/etc/passwd"]] {
+        let error = world.run(&root, ["init", "--yes", "--json"].iter().chain(&args)).code(1).json_error();
+        assert_eq!(
+            (&error["code"], &error["details"]["field"]),
+            (&"invalid_input".into(), &args[0][2..].into())
+        );
+        let fresh = world.repo(&args[0][2..]);
+        world.run(&fresh, ["init", "--yes"].iter().chain(&args)).code(1);
+        assert!(!fresh.join(".watchfire/project.yaml").exists());
+    }
     assert!(said.contains("changed share, copy") && file().contains(".env.test"), "{said}{}", file());
     assert!(file().contains("make test") && file().contains("auto_merge: false"), "{}", file());
     let before = file();

@@ -155,7 +155,7 @@ fn kill(held: &BTreeMap<u32, OwnedFd>) -> usize {
 /// Returns the numbers of all processes of this user except this one.
 fn own_processes() -> io::Result<Vec<u32>> {
     let (me, user) = (getpid().as_raw_pid().cast_unsigned(), geteuid().as_raw());
-    let entries = fs::read_dir("/proc")?;
+    let Some(entries) = shown(fs::read_dir("/proc").map(Some))? else { return Ok(Vec::new()) };
     let owned = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         // Others could not be signalled, and their environment not be read.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{NewTask, Patch, ProjectPatch, TaskPatch, Versioned};
-use crate::model::form::{check_color, duration};
+use crate::model::form::{below_root, check_color, duration};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -72,12 +72,14 @@ pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a patch with a colour or a time span that is none, or with an empty name.
+/// Rejects a patch with a colour, a time span or a path that is none, or with an empty name.
 pub(super) fn check_project(patch: &ProjectPatch) -> Result<()> {
     for (field, checked) in [
         ("color", patch.color.as_deref().map_or(Ok(()), check_color)),
         ("time_limit", check_span(&patch.time_limit)),
         ("stall_after", check_span(&patch.stall_after)),
+        ("share", check_paths(patch.share.as_deref())),
+        ("copy", check_paths(patch.copy.as_deref())),
     ] {
         checked.map_err(|error| error.with("field", field))?;
     }
@@ -85,6 +87,11 @@ pub(super) fn check_project(patch: &ProjectPatch) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidInput, "the name is empty").with("field", "name"));
     }
     Ok(())
+}
+
+/// Rejects what is no path below the project's root.
+pub(super) fn check_paths(paths: Option<&[String]>) -> Result<()> {
+    paths.unwrap_or_default().iter().try_for_each(|path| below_root(path).map(drop))
 }
 
 fn check_span(span: &Patch<String>) -> Result<()> {

@@ -136,14 +136,30 @@ fn commit(repo: &Repository, files: &Files, parents: &[Oid]) -> Oid {
 
 /// The tree that git makes of it, with renames; none for a conflict.
 fn git_merge(repo: &Repo, ours: Oid, theirs: Oid) -> Option<String> {
+    let (tree, conflicts) = git_merge_tree(repo, ours, theirs);
+    conflicts.is_empty().then_some(tree)
+}
+
+/// The tree that git would make of it if it took no file for renamed that the other side has deleted. It cannot be told to.
+fn git_merge_but_for_renames(repo: &Repo, ours: Oid, theirs: Oid) -> Option<String> {
+    let (tree, conflicts) = git_merge_tree(repo, ours, theirs);
+    conflicts.iter().all(|conflict| conflict.starts_with("CONFLICT (rename/delete)")).then_some(tree)
+}
+
+/// The tree that git makes of it, perhaps with marks, and its conflicts in words.
+fn git_merge_tree(repo: &Repo, ours: Oid, theirs: Oid) -> (String, Vec<String>) {
     let (ours, theirs) = (ours.to_string(), theirs.to_string());
     // Renames of whole folders are git's alone.
     let folders = ["-c", "merge.directoryRenames=false"];
     let args = ["merge-tree", "--write-tree", "-Xdiff-algorithm=myers", &ours, &theirs];
     let output = run(&repo.root, folders.iter().chain(&args));
     assert!(output.status.code().is_some_and(|code| code < 2), "{output:?}");
-    let tree = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
-    output.status.success().then_some(tree)
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let tree = said.lines().next().unwrap_or_default().to_owned();
+    let conflicts: Vec<_> =
+        said.lines().filter(|line| line.starts_with("CONFLICT (")).map(str::to_owned).collect();
+    assert_eq!(output.status.success(), conflicts.is_empty(), "{said}");
+    (tree, conflicts)
 }
 
 /// The tree that libgit2 makes of the whole trees, without renames; none for a conflict.
@@ -255,7 +271,11 @@ fn trees_are_those_that_git_makes_with_attributes() {
         match merge(&workspace, &runtime) {
             Merge::Ready(candidate) => {
                 seen.borrow_mut()[usize::from(plain.is_none())] += 1;
-                prop_assert_eq!(Some(candidate.tree), plain.or(renamed));
+                // libgit2 asks the driver too often (below), and where the same merge has what git takes for a rename and a
+                // deletion, neither has a tree.
+                let expected = plain.or(renamed);
+                let expected = expected.or_else(|| git_merge_but_for_renames(&project, ours, theirs));
+                prop_assert_eq!(Some(candidate.tree), expected);
             }
             // libgit2 asks the driver also where the content changed on one side and the mode on both.
             Merge::Nothing => prop_assert_eq!(plain.or(renamed).unwrap_or_default(), tree_of(ours)),
@@ -272,6 +292,31 @@ fn trees_are_those_that_git_makes_with_attributes() {
     );
     outcome.unwrap();
     assert!(clean > 0 && conflicts > 0);
+}
+
+/// One side changes the content of a file, the other its mode; both delete another, and one has a file of the same content elsewhere.
+#[test]
+fn a_file_that_both_delete_holds_nothing() {
+    let project = Repo::new();
+    let (workspace, repo) = (project.workspace(), Repository::open(&project.root).unwrap());
+    std::fs::write(project.root.join(".gitattributes"), "* binary\n").unwrap();
+    let files = |list: &[(&str, u32, &str)]| -> Files {
+        let file =
+            |(path, mode, text): &(&str, u32, &str)| ((*path).to_owned(), (*mode, text.as_bytes().to_vec()));
+        list.iter().map(file).collect()
+    };
+    let base = commit(&repo, &files(&[("a/a", 0o100_644, "x\n"), ("b", 0o100_644, "y\n")]), &[]);
+    let ours = commit(&repo, &files(&[("a", 0o100_644, "x\n"), ("b", 0o100_644, "z\n")]), &[base]);
+    let theirs = commit(&repo, &files(&[("b", 0o100_755, "y\n")]), &[base]);
+    let merged = commit(&repo, &files(&[("a", 0o100_644, "x\n"), ("b", 0o100_755, "z\n")]), &[]);
+    repo.reference("refs/heads/main", ours, true, "test").unwrap();
+    repo.reference("refs/heads/watchfire/0001", theirs, true, "test").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let Merge::Ready(candidate) = merge(&workspace, &runtime) else { panic!("held") };
+    assert_eq!(candidate.tree, repo.find_commit(merged).unwrap().tree_id().to_string());
+    // What git calls renamed here and deleted there is deleted on both sides.
+    assert_eq!(git_merge(&project, ours, theirs), None);
+    assert_eq!(git_merge_but_for_renames(&project, ours, theirs), Some(candidate.tree));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `watchfire update`: newer releases, which are the version tags of a git repository that the person names.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ use crate::{terminal, text};
 const ANSWER: Duration = Duration::from_secs(30);
 /// Number of bytes of tags that are read: some sixteen thousand.
 const OUTPUT: usize = 1 << 20;
+/// Variables of git that name a repository.
+const LOCAL: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"];
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 #[derive(Args, Debug)]
@@ -53,6 +57,11 @@ pub(crate) async fn run(context: &Context, args: UpdateArgs) -> Result<Exit> {
             "watchfire settings --global updates.source URL: a git repository with tags such as v1.2.3";
         return Err(Failure::usage("no source of releases is set", hint));
     };
+    let Some(address) = address(&source) else {
+        let hint =
+            "an address such as https://host/watchfire.git, git@host:watchfire.git, or an absolute path";
+        return Err(Failure::usage("updates.source is no address of a repository", hint));
+    };
     if names_login(&source) {
         let hint = "leave it out, and let git ask your credential helper";
         return Err(Failure::usage("updates.source holds a login, which other users could read", hint));
@@ -68,15 +77,15 @@ pub(crate) async fn run(context: &Context, args: UpdateArgs) -> Result<Exit> {
         (None, None) => format!("this is {ours}; the source has no release yet\n"),
     });
     match newer {
-        Some(newer) if asks => install(&home, &source, newer, args.yes).await,
+        Some(newer) if asks => install(&home, &address, newer, args.yes).await,
         _ => Ok(Exit::Good),
     }
 }
 
 /// Builds and installs a release, after a question unless the person has said yes.
-async fn install(home: &Path, source: &str, release: &Version, yes: bool) -> Result<Exit> {
+async fn install(home: &Path, address: &str, release: &Version, yes: bool) -> Result<Exit> {
     let tag = format!("v{release}");
-    let arguments = ["install", "--locked", "--git", source, "--tag", &tag, "watchfire"];
+    let arguments = ["install", "--locked", "--git", address, "--tag", &tag, "watchfire"];
     let line = format!("cargo {}", arguments.join(" "));
     if !yes {
         if !terminal::is_interactive() {
@@ -92,14 +101,19 @@ async fn install(home: &Path, source: &str, release: &Version, yes: bool) -> Res
             .with_source(error)
     })?;
     // Ctrl+C is for cargo, which tells us how it ended.
-    let _interrupts = Interrupts::listen()?;
+    let interrupts = Interrupts::listen()?;
     let mut program = Program::new(&cargo);
+    // Not in the person's folder: a `rust-toolchain.toml` of a repository there would choose the program that runs.
+    program.current_dir(home);
     // Its output is for the person; ours may be read by a program.
     program.args(arguments).stdin(Stdio::null()).stdout(std::io::stderr());
     let ended = tokio::task::spawn_blocking(move || program.status()).await;
     let ended =
         ended.map_err(|error| Error::new(ErrorKind::Internal, "waiting for cargo").with_source(error))?;
     let ended = ended.map_err(|error| Error::io("starting cargo", error).with_path(&cargo))?;
+    if interrupts.happened() {
+        return Ok(Exit::Interrupted);
+    }
     if !ended.success() {
         let error = Error::new(ErrorKind::Io, format!("cargo ended with {ended}"));
         return Err(error.with("command", line).with("hint", "its own output says why").into());
@@ -126,7 +140,8 @@ pub(crate) async fn remind() {
     let Some(home) = home_path().ok().filter(|home| home.is_dir()) else { return };
     let Ok(opened) = open_home(home.clone()).await else { return };
     let Ok(settings) = opened.settings().await else { return };
-    let Some(source) = source(&settings).filter(|source| !names_login(source)) else { return };
+    let can_be_asked = |source: &String| !names_login(source) && address(source).is_some();
+    let Some(source) = source(&settings).filter(can_be_asked) else { return };
     if settings.updates.check_on_startup == Some(false) {
         return;
     }
@@ -156,12 +171,30 @@ fn look_behind() {
     let Ok(me) = std::env::current_exe() else { return };
     let mut program = Program::new(me);
     program.args(["update", "--check"]).process_group(0);
+    // Nobody answers its questions.
+    program.env("GIT_ASKPASS", "true").env("SSH_ASKPASS_REQUIRE", "never");
+    if std::env::var_os("GIT_SSH_COMMAND").is_none() {
+        program.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
+    }
     let _ = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 
 fn source(settings: &Settings) -> Option<String> {
     let source = settings.updates.source.as_deref().unwrap_or_default().trim();
     (!source.is_empty()).then(|| source.to_owned())
+}
+
+/// Returns the address of a source as cargo wants it, which knows URLs alone.
+fn address(source: &str) -> Option<String> {
+    if source.contains("://") {
+        return Some(source.to_owned());
+    }
+    if source.starts_with('/') {
+        return Some(format!("file://{source}"));
+    }
+    // As git has it: a host before the first colon, and no slash in it.
+    let (host, path) = source.split_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'))?;
+    Some(format!("ssh://{host}/{}", path.trim_start_matches('/')))
 }
 
 /// Returns true for an address with a login in it, as in `https://token@host/`. Git gets the source among its arguments, which every
@@ -186,22 +219,22 @@ fn now() -> i64 {
 /// Asks for the newest release and notes it. A failure is noted too, so that it is not repeated at every start.
 async fn look(home: PathBuf, source: String) -> CoreResult<Option<Version>> {
     let task = tokio::task::spawn_blocking(move || {
-        let found = tags(&home, &source);
-        let before = || Note::read(&home).filter(|note| note.source == source).and_then(|note| note.newest);
-        let newest = match &found {
-            Ok(tags) => newest(tags),
-            Err(_) => before(),
-        };
-        Note { checked_at: now(), newest: newest.clone(), source }.write(&home)?;
-        found.map(|_| newest)
+        let before = Note::read(&home).filter(|note| note.source == source).and_then(|note| note.newest);
+        let note = |newest: Option<Version>| Note { checked_at: now(), newest, source: source.clone() };
+        // First, so that what starts meanwhile does not look too. Where it cannot be written, the next one looks again.
+        let _ = note(before).write(&home);
+        let newest = newest(&tags(&home, &source)?);
+        let _ = note(newest.clone()).write(&home);
+        Ok(newest)
     });
     task.await.map_err(|error| Error::new(ErrorKind::Internal, "looking for releases").with_source(error))?
 }
 
 /// Returns the tags of a repository, as git prints them. With the person's git and configuration, which know their proxies and logins.
 fn tags(home: &Path, source: &str) -> CoreResult<String> {
-    // One that is set for another repository would be asked instead.
-    let theirs = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
+    // Without those that are set for another repository: git would be in that.
+    let is_theirs = |name: &OsStr| !LOCAL.iter().any(|local| name == *local);
+    let theirs = std::env::vars_os().filter(|(name, _)| is_theirs(name));
     let spec = CommandSpec::new(resolve_program(Path::new("git"))?)
         .with_args(["ls-remote", "--tags", "--refs", "--quiet", "--", source, "v*"])
         .with_cwd(home)
@@ -224,7 +257,7 @@ fn tags(home: &Path, source: &str) -> CoreResult<String> {
 fn newest(tags: &str) -> Option<Version> {
     let names = tags.lines().filter_map(|line| line.rsplit_once("refs/tags/v"));
     let versions = names.filter_map(|(_, name)| Version::parse(name).ok());
-    versions.filter(|version| version.pre.is_empty()).max()
+    versions.filter(|version| version.pre.is_empty() && version.build.is_empty()).max()
 }
 
 /// What was found last.
@@ -267,6 +300,19 @@ mod tests {
         let without = ["https://host/x@y", "ssh://git@host/x", "git@host:x", "/srv/a@b.git", ""];
         assert!(with.iter().all(|source| names_login(source)));
         assert!(!without.iter().any(|source| names_login(source)));
+    }
+
+    #[test]
+    fn cargo_gets_an_url() {
+        for (source, wanted) in [
+            ("https://host/x", Some("https://host/x")),
+            ("git@host:o/x.git", Some("ssh://git@host/o/x.git")),
+            ("/srv/x", Some("file:///srv/x")),
+            ("../x", None),
+            ("x", None),
+        ] {
+            assert_eq!(address(source).as_deref(), wanted);
+        }
     }
 
     #[test]

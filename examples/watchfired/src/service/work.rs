@@ -289,7 +289,11 @@ impl WorkService for Daemon {
             let target = match life_id {
                 0 => {
                     for life in lost_their_secrets(&project).await? {
-                        equip(&project, life, &environment).await?;
+                        match equip(&project, life, &environment).await {
+                            // It has ended meanwhile.
+                            Err(error) if error.kind() == ErrorKind::NotFound => {}
+                            equipped => equipped?,
+                        }
                     }
                     ResumeTarget::All
                 }

@@ -312,7 +312,7 @@ impl StopReason {
     fn note(self) -> &'static str {
         match self {
             Self::DoneByHand => "the task was marked done by hand",
-            Self::Requested => "by a person",
+            Self::Requested => "on a person's request",
             Self::Withdrawn => "its task was made a draft, or deleted",
             Self::Suspended => "the orchestrator shut down",
             Self::Detached => "the orchestrator went, and its agent works on",

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::files::{Dir, FileLock, read_untrusted, replace};
 use crate::model::{BackendName, Project, ProjectId, ProjectStatus, Timestamp};
 use crate::store::ProjectPatch;
+use crate::store::plan::check_paths;
 use crate::store::yaml::atomic::{self, Unread, unreadable};
 use crate::store::yaml::{PATIENCE, already_exists};
 use crate::{Error, ErrorKind, Result};
@@ -117,6 +118,9 @@ impl NewProject {
 
 pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(PathBuf, Project)> {
     let root = canonical(root)?;
+    for (field, paths) in [("share", &new.share), ("copy", &new.copy)] {
+        check_paths(Some(paths)).map_err(|error| error.with("field", field))?;
+    }
     let id = ProjectId::random();
     let folder = root.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut project = Project::new(id, new.name.or(folder).unwrap_or_else(|| "project".to_owned()));

@@ -1,5 +1,6 @@
 //! `watchfire listen`: the oldest question that waits for the person, or the next one.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use watchfire_core::schedule::LifeState;
 
 use super::{connect, duration, name};
 use crate::context::{self, Context, home_path};
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::text;
 
 #[derive(Args, Debug)]
@@ -37,12 +38,13 @@ pub(crate) async fn run(context: &Context, args: ListenArgs) -> Result<Exit> {
     };
     let client = match connect(context).await {
         Ok(client) => client,
-        Err(failure) => {
-            // A question waits also where no agent runs any more.
-            let Some(waiting) = Waiting::oldest().await? else { return Err(failure) };
+        // A question waits also where no agent runs any more.
+        Err(Failure::Remote { error, more }) if error.code == "app_not_running" => {
+            let Some(waiting) = Waiting::oldest().await? else { return Err(Failure::Remote { error, more }) };
             waiting.report(context);
             return Ok(Exit::Good);
         }
+        Err(failure) => return Err(failure),
     };
     let heard = client.listen(args.peers, timeout).await?;
     let value = heard.as_ref().map_or(Value::Null, |heard| {
@@ -74,6 +76,7 @@ pub(crate) async fn run(context: &Context, args: ListenArgs) -> Result<Exit> {
 /// A question of an agent that has ended since.
 struct Waiting {
     project: ProjectId,
+    root: PathBuf,
     task: Option<TaskNumber>,
     question: Question,
     since: Timestamp,
@@ -91,8 +94,9 @@ impl Waiting {
             };
             all.extend(state.ledger.lives.into_values().filter_map(|life| {
                 let LifeState::Asking { questions, .. } = life.state else { return None };
-                let (project, task) = (entry.project_id.clone(), life.subject.task());
-                Some(Self { project, task, question: questions.into_iter().next()?, since: life.since })
+                let (project, root, task) =
+                    (entry.project_id.clone(), entry.path.clone(), life.subject.task());
+                Some(Self { project, root, task, question: questions.into_iter().next()?, since: life.since })
             }));
         }
         Ok(all.into_iter().min_by_key(|waiting| waiting.since.unix_millis()))
@@ -106,10 +110,14 @@ impl Waiting {
         });
         context.out.report(json!({ "ok": true, "pending": value }), |_| {
             let question = text::lines(self.question.question.trim_end());
+            let is_here = context.directory().is_ok_and(|here| here.starts_with(&self.root));
+            let place = if is_here { String::new() } else { format!(" -C '{}'", self.root.display()) };
             match self.task {
-                Some(task) => {
-                    format!("#{task}: {question}\nto answer: watchfire answer {} '...'\n", task.value())
-                }
+                Some(task) => format!(
+                    "#{task}: {question}\nto answer: watchfire{} answer {} '...'\n",
+                    text::line(&place),
+                    task.value()
+                ),
                 None => format!("{question}\n"),
             }
         });
