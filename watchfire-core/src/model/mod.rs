@@ -40,7 +40,6 @@ pub use settings::{
 };
 pub use task::{Task, TaskStatus};
 pub use timestamp::Timestamp;
-#[cfg(feature = "yaml")]
 pub use words::in_words;
 
 /// Unknown fields of a file, kept as they are.
