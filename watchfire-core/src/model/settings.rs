@@ -252,7 +252,7 @@ pub struct UpdateSettings {
     /// False to look only when asked. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_default")]
     pub check_on_startup: Option<bool>,
-    /// How often a start may look.
+    /// The shortest time between two looks.
     #[serde(default, skip_serializing_if = "CheckFrequency::is_default", deserialize_with = "or_default")]
     pub check_frequency: CheckFrequency,
     /// Unknown fields.

@@ -100,7 +100,7 @@ pub(crate) fn end_marked(session: &SessionId) -> usize {
     ended + kill(&held)
 }
 
-/// What became of the attempt to hold a process.
+/// The result of trying to hold a process.
 enum Held {
     /// It belongs to the session, and is stopped.
     Ours(OwnedFd),

@@ -373,8 +373,8 @@ impl Session {
         }
     }
 
-    /// Puts an answer into the agent's inbox, and types it, after the `words` of the question if the agent could not tell which
-    /// one it answers.
+    /// Puts an answer into the agent's inbox and types it. With `words`, the question is typed before it, for an agent that asked
+    /// several.
     async fn hand_over(&self, question: &Question, text: &str, words: bool) -> Result<()> {
         let shared = &self.0;
         shared.show_questions();

@@ -140,7 +140,8 @@ fn git_merge(repo: &Repo, ours: Oid, theirs: Oid) -> Option<String> {
     conflicts.is_empty().then_some(tree)
 }
 
-/// The tree that git would make of it if it took no file for renamed that the other side has deleted. It cannot be told to.
+/// Returns the tree of git's merge, and accepts conflicts where one side renamed what the other deleted. Git has no option to turn
+/// these off.
 fn git_merge_but_for_renames(repo: &Repo, ours: Oid, theirs: Oid) -> Option<String> {
     let (tree, conflicts) = git_merge_tree(repo, ours, theirs);
     conflicts.iter().all(|conflict| conflict.starts_with("CONFLICT (rename/delete)")).then_some(tree)

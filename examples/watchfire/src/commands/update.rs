@@ -260,7 +260,7 @@ fn newest(tags: &str) -> Option<Version> {
     versions.filter(|version| version.pre.is_empty() && version.build.is_empty()).max()
 }
 
-/// What was found last.
+/// The result of the latest look.
 #[derive(Debug, Deserialize, Serialize)]
 struct Note {
     source: String,

@@ -7,8 +7,8 @@ use super::commands::SHELL;
 use crate::model::Project;
 use crate::{Error, ErrorKind, Result};
 
-/// Checks that the program of the project's first command is on this `PATH`: that of `setup`, or without any of `verify`. What
-/// follows it may be installed by it, and a command that begins with a path or an expansion is known only when it runs; so is
+/// Checks that the program of the project's first command is on this `PATH`: the first of `setup`, or of `verify` where there is no
+/// `setup`. The first command may install the programs of those that follow, and a command that begins with a path or an expansion is known only when it runs; so is
 /// anything on a `PATH` that depends on the folder. Blocks.
 ///
 /// # Errors

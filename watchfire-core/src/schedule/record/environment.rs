@@ -23,7 +23,7 @@ enum Variables {
     Lost(Vec<String>),
 }
 
-/// What the journal says of them, before the names.
+/// The word in the journal that stands before the names.
 const WRITTEN: &str = "caller";
 
 impl CallerEnvironment {

@@ -76,7 +76,7 @@ pub struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// Returns the last merge of its work. A record of an earlier release knows only that of its life.
+    /// Returns the last merge of the task. In a record that an earlier release wrote, only a merge by its latest life is known.
     #[must_use]
     pub fn last_merge(&self) -> Option<MergeRecord> {
         self.merged.clone().or_else(|| MergeRecord::of(self.ending.as_ref()?))
