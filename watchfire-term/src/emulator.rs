@@ -384,4 +384,14 @@ impl Terminal for Emulator {
     fn redraw(&mut self) -> Vec<u8> {
         Self::redraw(self)
     }
+
+    fn redraw_with_scrollback(&mut self) -> Vec<u8> {
+        Self::redraw_with_scrollback(self)
+    }
+
+    fn renumber_scrollback(&mut self, end: u64) {
+        self.state.history.renumber_until(end);
+        self.state.touch_all();
+        self.state.commit();
+    }
 }

@@ -4,7 +4,7 @@ mod pieces;
 
 use pieces::piece;
 use proptest::prelude::*;
-use watchfire_term::{Cell, Emulator, Options, Size, Snapshot, Terminal, diff};
+use watchfire_term::{Cell, Emulator, Line, Options, Size, Snapshot, Terminal, diff};
 
 const SIZE: Size = Size::new(13, 6);
 
@@ -237,6 +237,35 @@ proptest! {
             let answer = |terminal: &mut Emulator| String::from_utf8_lossy(&terminal.take_replies()).into_owned();
             prop_assert_eq!(answer(&mut terminal), answer(&mut other), "{}", shown);
         }
+    }
+
+    #[test]
+    fn the_scrollback_is_redrawn_too(
+        before in size(), size in size(), pieces in prop::collection::vec(piece(), 1..60), resized in 0_usize..60,
+        own in options(), others in options(),
+    ) {
+        let mut terminal = Emulator::with_options(before, own.clone());
+        let (first, rest) = pieces.split_at(resized.min(pieces.len()));
+        // Lines for the scrollback, between what is random.
+        terminal.process(first.join("\r\n").as_bytes());
+        terminal.resize(size);
+        terminal.process((rest.join("\r\n") + "\x1b\\").as_bytes());
+        let redrawn = terminal.redraw_with_scrollback();
+        let mut other = Emulator::with_options(terminal.size(), others.clone());
+        other.process(&redrawn);
+        let shown = format!(
+            "{before:?} {:?} then {:?} -> {} from {own:?} to {others:?}", first, rest, redrawn.escape_ascii()
+        );
+        other.renumber_scrollback(terminal.scrollback_numbers().end);
+        let (a, b) = (terminal.snapshot(), other.snapshot());
+        prop_assert_eq!(&a.lines, &b.lines, "{}", shown);
+        prop_assert_eq!((a.cursor, a.modes, &a.scrollback), (b.cursor, b.modes, &b.scrollback), "{}", shown);
+        let [a, b] = [&terminal, &other].map(|terminal| terminal.scrollback_rows(0..usize::MAX));
+        let seen = |lines: &[Line]| -> Vec<_> {
+            let lines = lines.iter().map(|line| (line.is_wrapped(), line.cells().map(|cell| format!("{cell:?}")).collect::<Vec<_>>()));
+            lines.collect()
+        };
+        prop_assert_eq!(seen(&a), seen(&b), "{}", shown);
     }
 
     #[test]

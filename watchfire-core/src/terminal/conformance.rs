@@ -342,6 +342,17 @@ fn a_redraw_shows_the_same_text(make: &Make) {
             let mut other = make(size);
             other.feed(&terminal.redraw());
             assert_eq!(terminal.snapshot().text(), other.snapshot().text());
+            let mut later = make(size);
+            later.feed(&terminal.redraw_with_scrollback());
+            assert_eq!(terminal.snapshot().text(), later.snapshot().text());
+            let above = |terminal: &dyn Terminal| -> Vec<_> {
+                terminal
+                    .scrollback(0..u64::MAX)
+                    .iter()
+                    .map(|line| line.text().trim_end().to_owned())
+                    .collect()
+            };
+            assert_eq!(above(&*terminal), above(&*later), "what scrolled by");
         }
     }
 }

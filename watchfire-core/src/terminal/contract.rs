@@ -81,6 +81,23 @@ pub trait Terminal: Debug + Send + 'static {
         // A reset first: the other terminal may be in any state.
         format!("\x1bc{}\x1b[{row};{col}H", snapshot.text().replace('\n', "\r\n")).into_bytes()
     }
+
+    /// Like [`redraw`](Self::redraw), with the scrollback before it: all that a terminal of a later program begins with.
+    ///
+    /// The default prints the text.
+    fn redraw_with_scrollback(&mut self) -> Vec<u8> {
+        let (lines, snapshot) = (self.scrollback(0..u64::MAX), self.snapshot());
+        let (row, col) = (snapshot.cursor.row + 1, snapshot.cursor.col + 1);
+        let all: Vec<_> =
+            lines.iter().chain(snapshot.lines.iter().map(|line| &**line)).map(Line::text).collect();
+        format!("\x1bc{}\x1b[{row};{col}H", all.join("\r\n")).into_bytes()
+    }
+
+    /// Numbers the lines of the scrollback anew, so that the newest has the number before `end`: after a
+    /// [`redraw_with_scrollback`](Self::redraw_with_scrollback), readers of the earlier terminal go on with their numbers.
+    ///
+    /// The default leaves them.
+    fn renumber_scrollback(&mut self, _end: u64) {}
 }
 
 /// Number of a state of a screen, higher for later ones. Comparable only within one terminal.

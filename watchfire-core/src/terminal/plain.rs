@@ -257,6 +257,11 @@ impl Terminal for PlainTerminal {
         self.first..self.first + self.scrollback.len() as u64
     }
 
+    fn renumber_scrollback(&mut self, end: u64) {
+        self.first = end.saturating_sub(self.scrollback.len() as u64);
+        self.commit();
+    }
+
     fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
         let numbered = (self.first..).zip(&self.scrollback);
         numbered.filter(|(number, _)| range.contains(number)).map(|(_, line)| line.clone()).collect()

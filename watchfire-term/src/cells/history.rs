@@ -186,6 +186,11 @@ impl History {
         self.gone = first;
     }
 
+    /// Gives all rows numbers up to `end`, which is that of the next row.
+    pub(crate) fn renumber_until(&mut self, end: u64) {
+        self.gone = end.saturating_sub(self.rows as u64);
+    }
+
     /// Counts rows at another width.
     pub(crate) fn set_cols(&mut self, cols: usize) {
         if cols == self.cols {

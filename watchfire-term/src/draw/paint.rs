@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::cells::cell::Cell;
+use crate::cells::clusters::Clusters;
 use crate::cells::grid::{Grid, Slot};
 use crate::cells::style::Look;
 use crate::cells::width;
@@ -10,6 +11,9 @@ use crate::draw::diff;
 use crate::draw::spell;
 use crate::state::State;
 use crate::state::modes::Mode;
+
+/// Erases what was written into the next row only to make the line wrap, and puts the cursor there.
+const RUN_ON: &[u8] = b"\r\x1b[2X";
 
 /// Paints one screen, row by row, on one that is blank.
 #[derive(Debug)]
@@ -61,6 +65,46 @@ impl<'a> Painter<'a> {
         self.cluster(false, out);
     }
 
+    /// Prints the scrollback on a screen that was reset, and scrolls that until it is blank.
+    pub(crate) fn scrollback(mut self, out: &mut Vec<u8>) {
+        let (cols, last) = (self.grid.cols(), self.grid.rows() - 1);
+        let mut lines = 0;
+        self.state.history.for_each_row(0, usize::MAX, |clusters, cells, wrapped| {
+            let row = last.min(lines);
+            lines += 1;
+            match cells {
+                // A screen of one column shows nothing of a wide character.
+                [half] if half.has(Cell::WIDE) => self.runs(row, 0, &[half.emptied()], clusters, out),
+                _ => self.runs(row, 0, cells, clusters, out),
+            }
+            // What comes in from below takes the background at hand.
+            self.pen(Cell::BLANK, out);
+            if !wrapped {
+                return out.extend_from_slice(b"\r\n");
+            }
+            if cells.len() < cols {
+                // What did not fit there was wide.
+                spell::place(row, cols - 1, out);
+                out.extend_from_slice("\u{3000}".as_bytes());
+            } else {
+                if let Some(last) = cells.last().filter(|cell| cell.is_empty() && !cell.has(Cell::SPACER)) {
+                    // Only a row that was written to its end goes on.
+                    spell::place(row, cols - 1, out);
+                    self.pen(*last, out);
+                    out.push(b' ');
+                    self.pen(Cell::BLANK, out);
+                }
+                out.extend_from_slice(report(row, cols - 1, true, false).as_bytes());
+                out.push(b' ');
+            }
+            out.extend_from_slice(RUN_ON);
+        });
+        self.cluster(false, out);
+        // The cursor is in the row below the lines, and nothing else is on the screen.
+        spell::place(last, 0, out);
+        out.extend(std::iter::repeat_n(b'\n', last.min(lines)));
+    }
+
     /// Estimates the number of bytes from every fourth row, with some room for the rest.
     fn about(&self) -> usize {
         let rows = (0..self.grid.rows()).step_by(4).map(|row| self.grid.row(row));
@@ -75,7 +119,11 @@ impl<'a> Painter<'a> {
     /// Writes one cell at the cursor.
     pub(crate) fn cell(&mut self, cell: Cell, out: &mut Vec<u8>) {
         self.pen(cell, out);
-        self.text(cell, &[cell], out);
+        if cell.has(Cell::CLUSTER) {
+            self.cluster_of(cell, &self.state.clusters, out);
+        } else {
+            self.text(&[cell], out);
+        }
     }
 
     /// Returns to the default look and to the modes of the terminal that is painted.
@@ -105,29 +153,39 @@ impl<'a> Painter<'a> {
             out.push(b' ');
         }
         self.pen(Cell::BLANK, out);
-        // What was written into the next row only made the line wrap.
-        out.extend_from_slice(b"\r\x1b[2X");
+        out.extend_from_slice(RUN_ON);
     }
 
     /// Writes the cells of a row that are not blank.
     fn cells(&mut self, row: usize, columns: Range<usize>, out: &mut Vec<u8>) {
         let cells = self.grid.row(row);
-        let mut rest = cells.get(columns.start..columns.end.min(cells.len())).unwrap_or(&[]);
+        let cells = cells.get(columns.start..columns.end.min(cells.len())).unwrap_or(&[]);
+        self.runs(row, columns.start, cells, &self.state.clusters, out);
+    }
+
+    /// Writes cells that are not blank from a column on.
+    fn runs(&mut self, row: usize, start: usize, cells: &[Cell], clusters: &Clusters, out: &mut Vec<u8>) {
+        // First and from the right, so that none joins what is before it: a flag is two letters, of which one may stand there
+        // alone.
+        if cells.iter().fold(Cell::BLANK, |all, cell| all.union(*cell)).has(Cell::CLUSTER) {
+            for (col, cell) in cells.iter().enumerate().rev().filter(|(_, cell)| cell.has(Cell::CLUSTER)) {
+                spell::place(row, start + col, out);
+                self.pen(*cell, out);
+                self.cluster_of(*cell, clusters, out);
+            }
+        }
+        let mut rest = cells;
         // Where the next run is, and where the cursor is, as far as that is known.
-        let (mut col, mut at) = (columns.start, usize::MAX);
+        let (mut col, mut at) = (start, usize::MAX);
         while let Some(&first) = rest.first() {
-            // Clusters are painted one by one: each may need other modes than its neighbour.
-            let alike = if first.has(Cell::CLUSTER) {
-                1
-            } else if first.is_empty() {
+            let alike = if first.is_empty() {
                 rest.iter().take_while(|cell| **cell == first).count()
             } else {
                 rest.iter().take_while(|cell| cell.is_alike(first)).count()
             };
             let (run, behind) = rest.split_at_checked(alike).unwrap_or((rest, &[]));
-            if !first.is_blank() && !first.has(Cell::SPACER) {
-                // What was joined elsewhere must not join what is before it here.
-                if at != col || first.has(Cell::CLUSTER) {
+            if !first.is_blank() && !first.has(Cell::SPACER | Cell::CLUSTER) {
+                if at != col {
                     spell::place(row, col, out);
                 }
                 self.pen(first, out);
@@ -135,7 +193,7 @@ impl<'a> Painter<'a> {
                     spell::erase(run.len(), out);
                     at = usize::MAX;
                 } else {
-                    self.text(first, run, out);
+                    self.text(run, out);
                     at = col + run.len() + usize::from(first.has(Cell::WIDE));
                 }
             }
@@ -144,17 +202,19 @@ impl<'a> Painter<'a> {
         }
     }
 
-    /// Writes the text of cells that are alike.
-    fn text(&mut self, first: Cell, run: &[Cell], out: &mut Vec<u8>) {
-        if first.has(Cell::CLUSTER) {
-            let text = self.state.clusters.text(first.content());
-            let joins = width::joins(text, first.has(Cell::WIDE));
-            self.cluster(joins, out);
-            if !joins && width::selects_emoji(text) {
-                self.emoji(first.has(Cell::WIDE), out);
-            }
-            return out.extend_from_slice(text.as_bytes());
+    /// Writes a cluster, each of which may need other modes than its neighbour.
+    fn cluster_of(&mut self, cell: Cell, clusters: &Clusters, out: &mut Vec<u8>) {
+        let text = clusters.text(cell.content());
+        let joins = width::joins(text, cell.has(Cell::WIDE));
+        self.cluster(joins, out);
+        if !joins && width::selects_emoji(text) {
+            self.emoji(cell.has(Cell::WIDE), out);
         }
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    /// Writes the text of cells that are alike, and no clusters.
+    fn text(&mut self, run: &[Cell], out: &mut Vec<u8>) {
         self.cluster(false, out);
         let all = run.iter().fold(Cell::BLANK, |all, cell| all.union(*cell));
         if all.content() < 0x80 {

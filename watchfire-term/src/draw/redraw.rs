@@ -21,6 +21,16 @@ impl Emulator {
     /// grapheme, sequence or frame.
     #[must_use]
     pub fn redraw(&self) -> Vec<u8> {
+        self.draw(false)
+    }
+
+    /// Like [`redraw`](Self::redraw), with the scrollback before it.
+    #[must_use]
+    pub fn redraw_with_scrollback(&self) -> Vec<u8> {
+        self.draw(true)
+    }
+
+    fn draw(&self, scrollback: bool) -> Vec<u8> {
         let state = &self.state;
         let mut out = b"\x1bc".to_vec();
         // 4 is the level after a reset.
@@ -30,6 +40,9 @@ impl Emulator {
         }
         // The painter begins from here, whatever the receiver's options are.
         out.extend_from_slice(b"\x1b[?2027l");
+        if scrollback {
+            Painter::new(state, &state.grid).scrollback(&mut out);
+        }
         match &state.other {
             Some(main) if state.alternate => {
                 // Before the painting, because each cursor is saved while its screen is shown, and moving there

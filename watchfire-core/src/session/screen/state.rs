@@ -85,7 +85,12 @@ impl Screen {
     /// Shows an earlier program's screen, and of the output only what follows it.
     pub(in crate::session) fn restore(&self, checkpoint: &Checkpoint) {
         let mut fed = self.lock();
+        let size = fed.terminal.snapshot().size;
+        // It was drawn for its own size.
+        fed.terminal.resize(checkpoint.size);
         fed.terminal.feed(&checkpoint.redraw);
+        fed.terminal.renumber_scrollback(checkpoint.line);
+        fed.terminal.resize(size);
         // It asks nothing, and what it showed was answered then.
         drop(fed.terminal.take_replies());
         fed.shown = checkpoint.offset;
@@ -94,7 +99,9 @@ impl Screen {
     /// Returns the screen as it is now, for a later program.
     pub(in crate::session) fn checkpoint(&self) -> Checkpoint {
         let mut fed = self.lock();
-        Checkpoint { offset: fed.offset, redraw: self.redraw(&mut fed) }
+        let redraw = self.finish_redraw(fed.terminal.redraw_with_scrollback(), &fed);
+        let line = fed.terminal.scrollback_numbers().end;
+        Checkpoint { offset: fed.offset, line, size: fed.terminal.snapshot().size, redraw }
     }
 
     fn note_paint(&self) {
@@ -156,7 +163,11 @@ impl Screen {
 
     /// Returns bytes that bring another terminal to the state of this one, an unfinished sequence included.
     pub(super) fn redraw(&self, fed: &mut Fed) -> Vec<u8> {
-        let mut bytes = fed.terminal.redraw();
+        self.finish_redraw(fed.terminal.redraw(), fed)
+    }
+
+    /// Appends the unfinished sequence to a redraw.
+    fn finish_redraw(&self, mut bytes: Vec<u8>, fed: &Fed) -> Vec<u8> {
         // A redraw restores the grid, not the parser. The other terminal must be in the middle of the same
         // sequence, or the rest of it would be shown as text.
         let (start, mut tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));

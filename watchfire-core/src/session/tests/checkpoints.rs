@@ -7,6 +7,7 @@ use crate::clock::SystemClock;
 use crate::schedule::StopReason;
 use crate::session::recording::Checkpoint;
 use crate::session::{AttachRequest, Checkpoints, ScreenUpdate};
+use crate::terminal::Size;
 
 /// Waits until the screen shows exactly this.
 async fn shows(stage: &Stage, wanted: &str) {
@@ -36,7 +37,7 @@ async fn kept(stage: &Stage, offset: u64) -> Checkpoint {
 #[tokio::test]
 async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
     let kept = tempfile::tempdir().unwrap();
-    let checkpoint = Checkpoint { offset: 7, redraw: b"\x1bcfirst\r\n".to_vec() };
+    let checkpoint = Checkpoint { offset: 7, line: 0, size: Size::default(), redraw: b"\x1bcfirst\r\n".to_vec() };
     Checkpoints::beside(kept.path()).write(checkpoint).await;
     let stage = Stage::keeping(3, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
         parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
@@ -50,6 +51,28 @@ async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
     stage.process.print("!");
     let next = within(attached.next()).await.unwrap();
     assert!(matches!(&next, ScreenUpdate::Output { offset: 13, bytes } if **bytes == *b"!"), "{next:?}");
+}
+
+/// Shown is what was kept, and not what the same output would make of another terminal.
+#[tokio::test]
+async fn of_the_output_only_what_follows_a_kept_screen_is_fed_again() {
+    let kept = tempfile::tempdir().unwrap();
+    let checkpoint = Checkpoint { offset: 7, line: 41, size: Size::new(4, 2), redraw: b"\x1bcabcdefg\r\n".to_vec() };
+    Checkpoints::beside(kept.path()).write(checkpoint).await;
+    let stage = Stage::keeping(0, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
+        parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+    });
+    // It was drawn for four columns and two rows, of which one scrolled by. The plain terminal joins no rows.
+    shows(&stage, "efg\nsecond").await;
+    let above = stage.session.0.screen.scrollback(40..41);
+    assert_eq!(above.iter().map(|line| line.text()).collect::<Vec<_>>(), ["abcd"]);
+    // Readers of the output have all of it.
+    let mut attached = stage.session.attach(&AttachRequest::output().with_since(0)).unwrap();
+    let first = within(attached.next()).await.unwrap();
+    assert!(
+        matches!(&first, ScreenUpdate::Output { offset: 0, bytes } if **bytes == *b"first\r\nsecond"),
+        "{first:?}"
+    );
 }
 
 #[tokio::test]

@@ -67,6 +67,12 @@ pub(in crate::session) async fn run(
     clock: Arc<dyn Clock>,
 ) {
     let (mut offset, mut alarm) = (0, None);
+    // Where an earlier program kept a screen, the terminal needs only what follows it. The rest is read for the log alone.
+    if let Some(screens) = &mut sinks.screens
+        && let Some(checkpoint) = screens.read().await
+    {
+        shared.screen.restore(&checkpoint);
+    }
     let mut splitter = Splitter::default();
     loop {
         // Kept over the inner loop. Writing the log file must not cancel a read.
@@ -97,14 +103,6 @@ pub(in crate::session) async fn run(
         };
         if output.offset > offset {
             let missing = output.offset - offset;
-            // What was set before the oldest output that is kept: the modes of a program that has printed much.
-            let restored = match &mut sinks.screens {
-                Some(screens) if offset == 0 => screens.read().await,
-                _ => None,
-            };
-            if let Some(checkpoint) = &restored {
-                shared.screen.restore(checkpoint);
-            }
             shared.remark(format!("{missing} bytes of the agent's output are missing: the disk was full"));
             sinks.file.iter_mut().for_each(LogFile::gap);
             shared.screen.skip(missing);
