@@ -239,7 +239,10 @@ impl Session {
         // In a task of its own, so that its panic is caught below and ends this session alone.
         let (sinks, clock) = (parts.sinks, Arc::clone(&parts.clock));
         let (behind, caught_up) = oneshot::channel();
-        let behind = Some(behind).filter(|_| is_taken);
+        let behind = is_taken.then_some(behind);
+        if is_taken {
+            shared.screen.fall_behind();
+        }
         let pump = tokio::spawn(pump::run(Arc::clone(&shared), sinks, stream, taken.answered, behind, clock));
         let pumping = tokio::spawn({
             let session = session.clone();

@@ -103,6 +103,9 @@ impl Follower {
         match &mut self.seen {
             Seen::Screen(seen) => {
                 let mut fed = self.screen.lock();
+                if fed.behind {
+                    return (None, false);
+                }
                 let now = fed.terminal.snapshot();
                 let held = fed.terminal.is_synchronizing();
                 // The generation grows with every visible change. Output without one costs no comparison of

@@ -36,6 +36,8 @@ pub(super) struct Fed {
     pub(super) offset: u64,
     /// Offset before which the terminal shows the output already.
     shown: u64,
+    /// True while it is fed what was printed under an earlier program. Nobody wants to see that pass by.
+    pub(super) behind: bool,
     /// Number of resizes so far.
     pub(super) resizes: u64,
     /// Offset at the last resize.
@@ -46,7 +48,8 @@ pub(super) struct Fed {
 
 impl Screen {
     pub(in crate::session) fn new(terminal: Box<dyn Terminal>, log: Log, clock: Arc<dyn Clock>) -> Self {
-        let fed = Fed { terminal, offset: 0, shown: 0, resizes: 0, resized_at: 0, answering: 0 };
+        let fed =
+            Fed { terminal, offset: 0, shown: 0, behind: false, resizes: 0, resized_at: 0, answering: 0 };
         Self {
             fed: Mutex::new(fed),
             changed: watch::Sender::new(false),
@@ -114,8 +117,21 @@ impl Screen {
         Duration::from_micros(self.painted.load(Ordering::Relaxed))
     }
 
+    /// Shows readers nothing until it has [caught up](Self::catch_up).
+    pub(in crate::session) fn fall_behind(&self) {
+        self.lock().behind = true;
+    }
+
+    /// Shows the screen from now on.
+    pub(in crate::session) fn catch_up(&self) {
+        if std::mem::take(&mut self.lock().behind) {
+            self.changed.send_modify(|_| {});
+        }
+    }
+
     /// Ends the output: attachments deliver the rest and end.
     pub(in crate::session) fn finish(&self) {
+        self.lock().behind = false;
         self.changed.send_replace(true);
     }
 

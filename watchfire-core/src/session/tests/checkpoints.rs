@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Stage, within};
 use crate::clock::SystemClock;
 use crate::schedule::StopReason;
+use crate::session::actor::Taken;
 use crate::session::recording::Checkpoint;
 use crate::session::{AttachRequest, Checkpoints, ScreenUpdate};
 use crate::terminal::Size;
@@ -37,7 +38,8 @@ async fn kept(stage: &Stage, offset: u64) -> Checkpoint {
 #[tokio::test]
 async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
     let kept = tempfile::tempdir().unwrap();
-    let checkpoint = Checkpoint { offset: 7, line: 0, size: Size::default(), redraw: b"\x1bcfirst\r\n".to_vec() };
+    let checkpoint =
+        Checkpoint { offset: 7, line: 0, size: Size::default(), redraw: b"\x1bcfirst\r\n".to_vec() };
     Checkpoints::beside(kept.path()).write(checkpoint).await;
     let stage = Stage::keeping(3, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
         parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
@@ -57,7 +59,8 @@ async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
 #[tokio::test]
 async fn of_the_output_only_what_follows_a_kept_screen_is_fed_again() {
     let kept = tempfile::tempdir().unwrap();
-    let checkpoint = Checkpoint { offset: 7, line: 41, size: Size::new(4, 2), redraw: b"\x1bcabcdefg\r\n".to_vec() };
+    let checkpoint =
+        Checkpoint { offset: 7, line: 41, size: Size::new(4, 2), redraw: b"\x1bcabcdefg\r\n".to_vec() };
     Checkpoints::beside(kept.path()).write(checkpoint).await;
     let stage = Stage::keeping(0, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
         parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
@@ -73,6 +76,17 @@ async fn of_the_output_only_what_follows_a_kept_screen_is_fed_again() {
         matches!(&first, ScreenUpdate::Output { offset: 0, bytes } if **bytes == *b"first\r\nsecond"),
         "{first:?}"
     );
+}
+
+/// A viewer that is there at once sees no screen grow.
+#[tokio::test]
+async fn nothing_is_shown_before_all_that_was_printed() {
+    let all: String = (0..30).map(|n| format!("{n}\r\n")).collect();
+    let stage = Stage::start(&all, Arc::new(SystemClock), |parts, _| parts.taken = Some(Taken::default()));
+    let mut attached = stage.session.attach(&AttachRequest::screen()).unwrap();
+    let first = within(attached.next()).await.unwrap();
+    let ScreenUpdate::Changed(change) = first else { panic!("{first:?}") };
+    assert!(change.snapshot.text().ends_with("28\n29"), "{}", change.snapshot.text());
 }
 
 #[tokio::test]

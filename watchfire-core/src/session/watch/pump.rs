@@ -74,14 +74,16 @@ pub(in crate::session) async fn run(
         shared.screen.restore(&checkpoint);
     }
     let mut splitter = Splitter::default();
+    let until = clock.boot_time() + CATCH_UP;
     loop {
         // Kept over the inner loop. Writing the log file must not cancel a read.
         let mut reading = shared.process.read_from(offset);
         // Not by tokio's budget, with which a read of what is there may have to wait, too.
         let at_once =
             poll_fn(|cx| Poll::Ready(Pin::new(&mut unconstrained(reading.as_mut())).poll(cx))).await;
-        if at_once.is_pending() {
-            drop(caught_up.take());
+        if caught_up.is_some() && (at_once.is_pending() || clock.boot_time() >= until) {
+            caught_up = None;
+            shared.screen.catch_up();
         }
         let read = loop {
             if let Poll::Ready(read) = at_once {
