@@ -95,7 +95,9 @@ fn folder() -> Option<PathBuf> {
 fn branches() -> Vec<CompletionCandidate> {
     let Some(folder) = folder() else { return Vec::new() };
     let listed = git(&folder, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
-    listed.unwrap_or_default().lines().map(CompletionCandidate::new).collect()
+    // Nothing is merged into those of agents.
+    let own = |branch: &&str| !branch.starts_with("watchfire/");
+    listed.unwrap_or_default().lines().filter(own).map(CompletionCandidate::new).collect()
 }
 
 /// Returns the settings that `watchfire settings` changes.

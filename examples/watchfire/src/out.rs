@@ -72,4 +72,9 @@ impl Out {
         }
         self.line(value.to_string());
     }
+
+    /// Prints a text for another program as it is; with `--json`, the value.
+    pub(crate) fn verbatim(self, value: Value, text: &str) {
+        if self.json { self.report(value, |_| String::new()) } else { self.raw(text) }
+    }
 }

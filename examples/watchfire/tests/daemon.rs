@@ -94,6 +94,7 @@ fn a_unit_is_written_for_this_home() {
     let home = format!("Environment=\"WATCHFIRE_HOME={}\"", world.path("watchfire-home").display());
     assert!(unit.contains(&home) && unit.contains("KillMode=process"), "{unit}");
     assert_eq!(world.run(&at, ["daemon", "install", "--print"]).good().stdout, unit);
+    assert_eq!(world.run(&at, ["daemon", "install", "--print", "--json"]).good().json()["text"], *unit);
     world.start_with(&at, ["daemon", "install", "--remove"], &[config]).end().good();
     assert!(!world.path("con fig/systemd/user/watchfire.service").exists());
 }

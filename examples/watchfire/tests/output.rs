@@ -82,9 +82,14 @@ fn shells_complete_tasks_and_agents() {
     assert!(String::from_utf8(output.stdout).unwrap().lines().any(|line| line == "scripted"));
     assert_eq!(std::fs::read_dir(unused).unwrap().count(), 0);
     assert!(asked(&["send"]).contains("send-back\t"));
+    world.git(&root, &["branch", "watchfire/0009"]);
+    let into = asked(&["undo", "--into", ""]);
+    assert!(into.contains("main") && !into.contains("watchfire/0009"), "{into}");
     for shell in ["bash", "zsh", "fish", "elvish", "nushell"] {
         let script = world.run(&root, ["completions", shell]).good().stdout;
         assert!(script.contains("watchfire"), "{shell}: {script}");
+        let value = world.run(&root, ["completions", shell, "--json"]).good().json();
+        assert_eq!(value["script"], *script);
     }
     let unknown = world.run(&root, ["completions", "tcsh"]).code(2).stderr;
     assert!(unknown.contains("bash") && unknown.contains("nushell"), "{unknown}");

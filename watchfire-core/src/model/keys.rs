@@ -309,7 +309,7 @@ pub const KEYS: &[Key] = &[
     key(Task, "request_id", Text, "none", "`task add`", "import-17", "The caller's id of the request that created it, for requests that are repeated."),
 ];
 
-/// A key that Watchfire does not read, and that is probably a known one, misspelt or misplaced.
+/// A key that Watchfire does not read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct UnknownKey {
@@ -317,8 +317,8 @@ pub struct UnknownKey {
     pub file: KeyFile,
     /// The place of the key.
     pub path: String,
-    /// The key that was probably meant.
-    pub nearest: &'static Key,
+    /// The key that was probably meant, misspelt or misplaced.
+    pub nearest: Option<&'static Key>,
 }
 
 impl PartialEq for Key {
@@ -332,12 +332,15 @@ impl Eq for Key {}
 impl fmt::Display for UnknownKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, path, nearest } = self;
-        write!(f, "`{path}` is no key of {file} and changes nothing; did you mean `{}`", nearest.path)?;
+        write!(f, "`{path}` is no key of {file} and changes nothing")?;
+        let Some(nearest) = nearest else { return Ok(()) };
+        write!(f, "; did you mean `{}`", nearest.path)?;
         if nearest.file == *file { f.write_str("?") } else { write!(f, " of {}?", nearest.file) }
     }
 }
 
-/// Returns the unknown keys of a record that are near to a known one. Others may belong to another program.
+/// Returns the unknown keys of a record. Left out are those that begin with `x-`, which belong to other programs, and options of an
+/// agent, which its backend checks.
 #[must_use]
 pub fn unknown_keys(file: KeyFile, record: &impl Serialize) -> Vec<UnknownKey> {
     let mut found = Vec::new();
@@ -359,8 +362,13 @@ fn walk(file: KeyFile, path: &str, pattern: &str, section: &Value, found: &mut V
             Some(key) if key.kind == Section => walk(file, &path, key.path, value, found),
             // Below other kinds, such as a map, people choose the names.
             Some(_) => {}
+            None if name.starts_with("x-") => {}
             None => {
-                found.extend(nearest(file, pattern, name).map(|nearest| UnknownKey { file, path, nearest }))
+                let nearest = nearest(file, pattern, name);
+                // A backend may have options of its own, and refuses others.
+                if nearest.is_some() || pattern != "agents.*" {
+                    found.push(UnknownKey { file, path, nearest });
+                }
             }
         }
     }

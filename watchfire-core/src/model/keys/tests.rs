@@ -175,8 +175,9 @@ fn near_misses_name_what_was_meant() {
     let misplaced = said(Settings, json!({ "defaults": { "protected": ["x"] } }));
     assert!(misplaced.contains("did you mean `protected` of project.yaml?"), "{misplaced}");
     assert!(said(Settings, json!({ "auto_merge": true })).contains("`defaults.auto_merge`?"));
+    assert_eq!(said(Project, json!({ "team": 1 })), "`team` is no key of project.yaml and changes nothing");
     // Keys of other programs are theirs.
-    assert_eq!(said(Project, json!({ "x-team": 1, "github": {}, "tag": 1 })), "");
+    assert_eq!(said(Project, json!({ "x-team": 1 })), "");
     assert_eq!(said(Settings, json!({ "agents": { "codex": { "profile": "x" } } })), "");
 }
 

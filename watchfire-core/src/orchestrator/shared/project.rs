@@ -188,7 +188,7 @@ impl ProjectShared {
         self.notice(NoticeCode::Session, None, message);
     }
 
-    /// Reports keys that are probably misspelt, each once.
+    /// Reports keys that change nothing, each once.
     pub(crate) fn notice_unknown_keys(&self, project: &Project, settings: &Settings, tasks: &TaskList) {
         let of_tasks = tasks.tasks.iter().map(|task| &task.value).filter(|task| !task.extra.is_empty());
         let of_tasks = of_tasks.flat_map(|task| {

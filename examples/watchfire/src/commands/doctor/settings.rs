@@ -27,7 +27,11 @@ pub(super) fn look(
     let unknown = unknown_keys(KeyFile::Settings, settings);
     let unknown =
         unknown.into_iter().chain(project.into_iter().flat_map(|it| unknown_keys(KeyFile::Project, it)));
-    lines.extend(unknown.map(|key| Line::new(State::Bad, "unknown key", key.to_string())));
+    lines.extend(unknown.map(|key| {
+        // One that resembles none may be meant for another program.
+        let state = if key.nearest.is_some() { State::Bad } else { State::Plain };
+        Line::new(state, "unknown key", key.to_string())
+    }));
     let mut add = |name: &'static str, value: Result<(String, From), watchfire_core::Error>| {
         lines.push(match value {
             Ok((value, from)) => Line::new(State::Plain, name, format!("{value}  ({from})")),

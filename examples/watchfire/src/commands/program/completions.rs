@@ -1,6 +1,7 @@
 //! `watchfire completions`: prints the script with which a shell completes our commands.
 
 use clap::Args;
+use serde_json::json;
 
 use crate::complete;
 use crate::context::Context;
@@ -27,6 +28,7 @@ pub(in crate::commands) fn run(context: &Context, args: &CompletionsArgs) -> Res
         let known = error.detail("known").unwrap_or_default().to_owned();
         Failure::usage(format!("{}: {}", error.message(), args.shell), known)
     })?;
-    context.out.raw(&String::from_utf8_lossy(&script));
+    let script = String::from_utf8_lossy(&script);
+    context.out.verbatim(json!({ "shell": args.shell, "script": script }), &script);
     Ok(Exit::Good)
 }
