@@ -386,7 +386,7 @@ impl Folder {
 }
 
 /// Time limit for an agent to become ready for input.
-const READY: Duration = Duration::from_secs(90);
+pub(crate) const READY: Duration = Duration::from_secs(90);
 
 fn reached<A: Agent>(launch: Launch, context: &SessionContext, reach: Reach) -> Launch {
     match reach {

@@ -15,8 +15,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use watchfire_core::Result;
 use watchfire_core::backend::{
-    Delivery, Fact, InputBox, Issue, IssueKind, Launch, LeftBehind, Message, Part, PromptDelivery, Role,
-    SessionContext, Status, Transcript,
+    Delivery, Fact, InputBox, Issue, IssueKind, Launch, LeftBehind, Message, Part, PromptDelivery, Readiness,
+    Role, SessionContext, Status, Transcript,
 };
 use watchfire_core::terminal::Snapshot;
 
@@ -109,6 +109,10 @@ impl Agent for Gemini {
         let events = if stream { &[] } else { HOOKS };
         let launch = with_home(launch.with_env("GEMINI_CLI_HOME", &context.home), context, events)?;
         let launch = with_folders(launch, context).with_args(["--yolo", "--skip-trust"]);
+        let launch = match &context.resume {
+            Some(_) if !stream => launch.with_readiness(restored()),
+            _ => launch,
+        };
         Ok(if stream { launch.with_args(["--output-format", "stream-json"]) } else { launch })
     }
 
@@ -169,6 +173,14 @@ impl Agent for Gemini {
         let pattern = context.home.join(format!(".gemini/tmp/*/chats/session-*-{start}.jsonl"));
         glob::only(&pattern).map(Transcript::json_lines)
     }
+}
+
+/// Returns the sign that the conversation is there again. Gemini shows its box before: what is typed there goes to the model
+/// without the conversation.
+fn restored() -> Readiness {
+    // Marks of what the model said, of what it was told, and the end of a tool's box.
+    let any_of = ["✦ ", "\n > ", "╰─"].map(str::to_owned).into();
+    Readiness::screen(any_of, ["esc to cancel", "Resuming session"].map(str::to_owned).into(), agent::READY)
 }
 
 /// Names the folders beside the working directory that the agent's own tools may open: the session's files, and the
