@@ -319,6 +319,17 @@ fn what_cannot_begin_is_given_up() {
     }
 }
 
+/// As Gemini does without a login and a browser.
+#[test]
+fn a_login_that_is_asked_for_in_plain_text_is_an_issue() {
+    let mut talk = Talk::new(Opening::new("/w"));
+    assert!(talk.dialogue.hear("Loaded cached credentials.").is_empty());
+    let moves = talk.dialogue.hear("Please visit the following URL to authorize the application:");
+    let [Fact::Issue(issue), ..] = &facts_of(&moves)[..] else { panic!("{moves:?}") };
+    assert_eq!(issue.kind, IssueKind::AuthRequired);
+    assert!(matches!(moves.last(), Some(Move::GiveUp(_))), "{moves:?}");
+}
+
 #[test]
 fn a_turn_ends_for_a_reason() {
     for (result, status, says) in [

@@ -20,6 +20,9 @@ use super::tell::Teller;
 use super::wire::{self, Incoming};
 use crate::common::{issues, json};
 
+/// Words of an agent that wants a login before it speaks the protocol.
+const ASKS_FOR_LOGIN: &str = "visit the following URL to authorize";
+
 /// The requests at the beginning of a conversation.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -131,9 +134,10 @@ impl AcpDialogue {
             (Stage::Turn, Err(error)) => self.failed(&error),
             (Stage::Initializing | Stage::Opening, Err(error)) => {
                 let said = said(&error);
-                let issue =
-                    issue(&error, &said).map(|kind| Move::Fact(Fact::Issue(Issue::new(kind, &*said))));
-                issue.into_iter().chain(self.give_up(&said)).collect()
+                match issue(&error, &said) {
+                    Some(kind) => self.refused(kind, &said),
+                    None => self.give_up(&said).into(),
+                }
             }
             // A second answer with the id of a request that is answered already.
             (Stage::Idle | Stage::Over, _) => Vec::new(),
@@ -246,6 +250,12 @@ impl AcpDialogue {
         messages.chain(facts.into_iter().map(Move::Fact)).collect()
     }
 
+    /// Ends the conversation for an issue.
+    fn refused(&mut self, kind: IssueKind, said: &str) -> Vec<Move> {
+        let issue = Move::Fact(Fact::Issue(Issue::new(kind, said)));
+        [issue].into_iter().chain(self.give_up(said)).collect()
+    }
+
     fn give_up(&mut self, why: &str) -> [Move; 2] {
         self.stage = Stage::Over;
         [Move::Fact(Fact::Status(Status::Error)), Move::GiveUp(json::one_line(why))]
@@ -324,6 +334,10 @@ impl Dialogue for AcpDialogue {
     fn hear(&mut self, line: &str) -> Vec<Move> {
         match wire::read(line) {
             _ if self.stage == Stage::Over => Vec::new(),
+            // Gemini asks in plain text, and would take the next request for the answer.
+            None if self.stage == Stage::Initializing && line.contains(ASKS_FOR_LOGIN) => {
+                self.refused(IssueKind::AuthRequired, "asks for a login in the browser")
+            }
             None => Vec::new(),
             Some(Incoming::Response { id, result }) if id == self.asked => self.answer(result),
             // No open request of ours has this id, so the stage must not change.
