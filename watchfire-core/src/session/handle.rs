@@ -88,7 +88,8 @@ impl Session {
     /// ended delivers the rest.
     ///
     /// # Errors
-    /// `invalid_input` if the request names an offset that the output has not reached.
+    /// `invalid_input` if the request names an offset that the output has not reached. Of a session that was just taken over, a
+    /// redraw comes then.
     pub fn attach(&self, request: &AttachRequest) -> Result<Attachment> {
         Attachment::new(&self.0.screen, request)
     }

@@ -27,11 +27,14 @@ pub(super) struct Follower {
     /// Update that was taken when the reader attached.
     ready: Option<ScreenUpdate>,
     seen: Seen,
-    _answering: Option<Answering>,
+    /// Held until the end.
+    answering: Option<Answering>,
 }
 
 /// State of the reader.
 enum Seen {
+    /// Nothing yet, while the screen is fed what was printed under an earlier program.
+    Nothing(AttachRequest),
     /// For changes of the screen: the last snapshot, and the number of resizes before it.
     Screen(Option<(Arc<Snapshot>, u64)>),
     /// For raw output: the next offset, and the number of resizes that the reader knows of.
@@ -41,32 +44,41 @@ enum Seen {
 impl Follower {
     pub(super) fn new(screen: &Arc<Screen>, request: &AttachRequest) -> Result<Self> {
         let changed = screen.changes();
-        // Under one lock: the redraw, its offset and the begin of answering have to belong to the same byte.
+        let mut follower = Self {
+            screen: Arc::clone(screen),
+            changed,
+            not_before: Duration::ZERO,
+            ready: None,
+            seen: Seen::Nothing(request.clone()),
+            answering: None,
+        };
         let mut fed = screen.lock();
-        if let Some(since) = request.since.filter(|since| *since > fed.offset) {
-            return Err(Error::new(ErrorKind::InvalidInput, "an offset beyond the session's output")
-                .with("offset", since)
-                .with("newest", fed.offset));
+        if !fed.behind {
+            if let Some(since) = request.since.filter(|since| *since > fed.offset) {
+                return Err(Error::new(ErrorKind::InvalidInput, "an offset beyond the session's output")
+                    .with("offset", since)
+                    .with("newest", fed.offset));
+            }
+            follower.begin(&mut fed, request);
         }
-        let (seen, ready) = match (request.output, request.since) {
+        drop(fed);
+        Ok(follower)
+    }
+
+    /// Begins to follow. Under one lock: the redraw, its offset and the begin of answering have to belong to the same byte.
+    fn begin(&mut self, fed: &mut Fed, request: &AttachRequest) {
+        // An offset that the output has not reached is that of a recording with a gap at its end.
+        let since = request.since.filter(|since| *since <= fed.offset);
+        (self.seen, self.ready) = match (request.output, since) {
             (false, _) => (Seen::Screen(None), None),
             (true, Some(next)) => (Seen::Output { next, resizes: fed.resizes }, None),
             (true, None) => {
                 let end = fed.offset;
-                let (seen, update) = redraw(screen, &mut fed, end);
+                let (seen, update) = redraw(&self.screen, fed, end);
                 (seen, Some(update))
             }
         };
-        let answering = request.answers.then(|| Answering::begin(screen, &mut fed));
-        drop(fed);
-        Ok(Self {
-            screen: Arc::clone(screen),
-            changed,
-            not_before: Duration::ZERO,
-            ready,
-            seen,
-            _answering: answering,
-        })
+        self.answering = request.answers.then(|| Answering::begin(&self.screen, fed));
     }
 
     /// Waits for the next update and returns it together with the follower, which the future owns while it runs.
@@ -97,15 +109,21 @@ impl Follower {
 
     /// Returns the next update, if there is one, and whether the terminal holds back a frame.
     fn look(&mut self) -> (Option<ScreenUpdate>, bool) {
+        if let Seen::Nothing(request) = &self.seen {
+            let (screen, request) = (Arc::clone(&self.screen), request.clone());
+            let mut fed = screen.lock();
+            if fed.behind {
+                return (None, false);
+            }
+            self.begin(&mut fed, &request);
+        }
         if let Some(update) = self.ready.take() {
             return (Some(update), false);
         }
         match &mut self.seen {
+            Seen::Nothing(_) => (None, false),
             Seen::Screen(seen) => {
                 let mut fed = self.screen.lock();
-                if fed.behind {
-                    return (None, false);
-                }
                 let now = fed.terminal.snapshot();
                 let held = fed.terminal.is_synchronizing();
                 // The generation grows with every visible change. Output without one costs no comparison of

@@ -89,6 +89,30 @@ async fn nothing_is_shown_before_all_that_was_printed() {
     assert!(change.snapshot.text().ends_with("28\n29"), "{}", change.snapshot.text());
 }
 
+/// Who attaches at once, or again with the offset of before, gets the output from one byte on, and none of it twice.
+#[tokio::test]
+async fn raw_output_goes_on_after_all_that_was_printed() {
+    let kept = tempfile::tempdir().unwrap();
+    let checkpoint =
+        Checkpoint { offset: 7, line: 0, size: Size::default(), redraw: b"\x1bcfirst\r\n".to_vec() };
+    Checkpoints::beside(kept.path()).write(checkpoint).await;
+    let stage = Stage::keeping(0, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
+        parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+        parts.taken = Some(Taken::default());
+    });
+    let mut new = stage.session.attach(&AttachRequest::output()).unwrap();
+    let mut again = stage.session.attach(&AttachRequest::output().with_since(9)).unwrap();
+    let first = within(new.next()).await.unwrap();
+    assert!(matches!(&first, ScreenUpdate::Redraw { lost, .. } if *lost == (13..13)), "{first:?}");
+    let first = within(again.next()).await.unwrap();
+    assert!(matches!(&first, ScreenUpdate::Output { offset: 9, bytes } if **bytes == *b"cond"), "{first:?}");
+    stage.process.print("!");
+    for attached in [&mut new, &mut again] {
+        let next = within(attached.next()).await.unwrap();
+        assert!(matches!(&next, ScreenUpdate::Output { offset: 13, bytes } if **bytes == *b"!"), "{next:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_screen_is_kept_now_and_then_and_when_its_session_is_left() {
     let stage = Stage::start("", Arc::new(SystemClock), |parts, folder| {

@@ -122,11 +122,6 @@ pub(in crate::session) async fn run(
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
             }
-            if let Some(screens) = &mut sinks.screens
-                && screens.is_due(offset)
-            {
-                screens.write(shared.screen.checkpoint()).await;
-            }
             shared.stirred.notify_one();
             match &stream {
                 Some(backend) => read_lines(&shared, &**backend, &splitter.push(&output.bytes)),
@@ -137,6 +132,12 @@ pub(in crate::session) async fn run(
                 // Queued behind all other input. If the agent does not read its input, answers are dropped.
                 shared.reply(replies);
                 shared.process.answered(offset).await;
+            }
+            // After the answers: what is before a checkpoint is not answered by the next program.
+            if let Some(screens) = &mut sinks.screens
+                && screens.is_due(offset)
+            {
+                screens.write(shared.screen.checkpoint()).await;
             }
         }
         if output.ended {
