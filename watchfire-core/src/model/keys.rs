@@ -340,7 +340,7 @@ impl fmt::Display for UnknownKey {
 }
 
 /// Returns the unknown keys of a record. Left out are those that begin with `x-`, which belong to other programs, and options of an
-/// agent, which its backend checks.
+/// agent that resemble none of ours, which its backend checks.
 #[must_use]
 pub fn unknown_keys(file: KeyFile, record: &impl Serialize) -> Vec<UnknownKey> {
     let mut found = Vec::new();

@@ -42,7 +42,7 @@ impl Notice {
 pub enum NoticeCode {
     /// A file of a person or an agent cannot be read.
     Malformed,
-    /// A key of a file changes nothing, and looks like one that would.
+    /// A key of a file changes nothing.
     UnknownKey,
     /// Leftovers of a killed orchestrator were repaired.
     Recovered,

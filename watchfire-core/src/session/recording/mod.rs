@@ -19,7 +19,7 @@
 //! A segment that begins later than the one before it ends marks a gap: output that could not be written, because the
 //! disk was full. Only the newest 64 MiB are kept.
 //!
-//! For a session that can be taken over, the orchestrator keeps a file `screen` beside them: see [`checkpoint`].
+//! For a session that can be taken over, the orchestrator keeps a file `checkpoint` beside them: see [`checkpoint`].
 
 mod cast;
 mod checkpoint;
