@@ -290,7 +290,7 @@ fn keys(file: KeyFile, path: &str) -> impl Iterator<Item = &'static Key> {
 fn meant(file: KeyFile, key: &str) -> Option<String> {
     // As a file that has it.
     let record = key.rsplit('.').fold(json!(0), |inner, name| json!({ name: inner }));
-    unknown_keys(file, &record).first().map(ToString::to_string)
+    unknown_keys(file, &record).iter().find(|key| key.nearest.is_some()).map(ToString::to_string)
 }
 
 fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {

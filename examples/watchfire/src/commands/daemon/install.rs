@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context, watchfire_home: &Path, args: &InstallArgs) 
         (config.join("systemd/user/watchfire.service"), unit(&program, watchfire_home)?, next)
     };
     if args.print {
-        context.out.verbatim(json!({ "path": path, "text": text }), &text);
+        context.out.verbatim(json!({ "path": path.display().to_string(), "text": text }), &text);
         return Ok(Exit::Good);
     }
     if args.remove {
