@@ -95,7 +95,7 @@ fn folder() -> Option<PathBuf> {
 fn branches() -> Vec<CompletionCandidate> {
     let Some(folder) = folder() else { return Vec::new() };
     let listed = git(&folder, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
-    // Nothing is merged into those of agents.
+    // Nothing is merged into the branches of agents.
     let own = |branch: &&str| !branch.starts_with("watchfire/");
     listed.unwrap_or_default().lines().filter(own).map(CompletionCandidate::new).collect()
 }
