@@ -65,6 +65,9 @@ fn odd_states_are_redrawn() {
         // A blank that stands for a wide character, copied elsewhere.
         (Size::new(4, 3), "\x1b[0;2m\x1b[0;3Hé字👨▐😀éé▐字▐👨字\x1b[2;2;4;6$v aAA a ", wide),
         (Size::new(5, 3), "\x1b[0;2m👨漢😀😀aa😀a👨\x1b[2;2;4;6$va漢é👨a0 ", wide),
+        // Half a flag beside a whole one that ends its row, with a line that goes on or a cursor behind it.
+        (wide, "\x1b[?2027h\x1b[1;12H🇪🇸x\x1b[1;11H🇩", wide),
+        (wide, "\x1b[?2027h\x1b[1;12H🇪🇸\x1b7\x1b[1;11H🇩\x1b8", wide),
         // A cursor restored below margins that it counts from.
         (Size::new(4, 5), "\x1b[3;1Habcd\x1b[1;2r\x1bP1$t3;4;1;@;@;I\x1b\\", Size::new(4, 5)),
         // A cursor restored above and left of margins that came later.
@@ -296,4 +299,39 @@ proptest! {
             before = now;
         }
     }
+}
+
+/// Of a line that is longer than what the scrollback keeps as one, every character is redrawn, and nothing else.
+#[test]
+fn the_longest_lines_are_redrawn() {
+    let mut terminal = Emulator::new(SIZE);
+    terminal.process("0123456789".repeat(2_000).as_bytes());
+    terminal.process("\r\n".repeat(8).as_bytes());
+    for cols in [13, 11, 8] {
+        let size = Size::new(cols, 6);
+        terminal.resize(size);
+        let mut other = Emulator::new(size);
+        other.process(&terminal.redraw_with_scrollback());
+        let lines = |terminal: &Emulator| -> Vec<_> {
+            terminal.scrollback(0..u64::MAX).iter().map(|line| line.text().to_owned()).collect()
+        };
+        assert_eq!(lines(&terminal), lines(&other), "{cols}");
+    }
+}
+
+/// What is drawn is what the child has written, and not the frame that is shown meanwhile.
+#[test]
+fn the_scrollback_is_redrawn_while_a_frame_is_held_back() {
+    let mut terminal = Emulator::new(SIZE);
+    terminal.process("line\r\n".repeat(9).as_bytes());
+    let shown = terminal.scrollback_numbers();
+    terminal.process("\x1b[?2026hframe\r\n".repeat(5).as_bytes());
+    assert_eq!(terminal.scrollback_numbers(), shown);
+    let (bytes, line) = Terminal::redraw_with_scrollback(&mut terminal);
+    let mut other = Emulator::new(SIZE);
+    other.process(&bytes);
+    other.renumber_scrollback(line);
+    terminal.process(b"\x1b[?2026l");
+    let (a, b) = (terminal.snapshot(), other.snapshot());
+    assert_eq!((&a.lines, &a.scrollback), (&b.lines, &b.scrollback));
 }

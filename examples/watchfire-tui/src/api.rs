@@ -421,6 +421,11 @@ impl Api {
                 session_id: session_id.to_owned(),
             };
             let page = daemon.agents().get_scrollback(request).await?.into_inner();
+            // All of these lines have other numbers since a resize, or are not kept any more.
+            if page.offset >= before && page.total > before {
+                before = page.total;
+                continue;
+            }
             let numbered = (page.offset..before).zip(&page.lines);
             let has = |line: &str| plain::strip(line.as_bytes()).to_lowercase().contains(&wanted);
             if let Some((number, _)) = numbered.filter(|(_, line)| has(line)).last() {

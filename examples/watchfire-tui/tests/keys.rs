@@ -2,10 +2,14 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use support::{SESSION, at_work, model, press, screen, show, task, type_in};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::work_proto::{DiffLine, DiffPart};
+use watchfire_core::terminal::{Size, Terminal as _};
+use watchfire_term::Emulator;
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::{Confirm, Focus, LeftTab, Model, Overlay, RightTab};
 use watchfire_tui::update::update;
@@ -236,8 +240,22 @@ fn lines_that_have_gone_are_found() {
     let more: String = (0..104).map(|n| format!("line {n}\r\n")).collect();
     assert_eq!(show(&mut model, screen(58, 26, &more)), [Command::GetScrollback(0)]);
     assert_eq!(model.terminal.back, 30);
+    // A daemon that takes the agent over may number them anew: the view stays where it was.
+    let mut taken = Emulator::new(Size::new(58, 26));
+    taken.process(more.as_bytes());
+    taken.renumber_scrollback(1 << 32);
+    assert_eq!(show(&mut model, taken.snapshot()), [Command::GetScrollback((1 << 32) - 330)]);
+    assert_eq!(model.terminal.back, 30);
+    // A resize gives lines other numbers while one is looked for: it is looked for again.
+    let mut resized = Emulator::new(Size::new(58, 26));
+    resized.process(more.as_bytes());
+    resized.resize(Size::new(50, 26));
+    let resized = resized.snapshot();
+    assert!(resized.scrollback.start > 49, "{:?}", resized.scrollback);
+    show(&mut model, Arc::clone(&resized));
+    assert_eq!(update(&mut model, found(Some(49))), find(resized.scrollback.end));
     press(&mut model, &["esc"]);
-    assert_eq!(press(&mut model, &["x"]), [Command::SendInput(b"x".to_vec())]);
+    assert!(press(&mut model, &["x"]).contains(&Command::SendInput(b"x".to_vec())));
     assert_eq!(model.terminal.back, 0);
 }
 

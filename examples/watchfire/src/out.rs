@@ -47,10 +47,14 @@ impl Out {
         }
     }
 
-    /// Prints `text` as it is.
+    /// Prints `text` without breaks.
     pub(crate) fn raw(self, text: &str) {
         // JSON is for programs, whose locale is not that of a terminal.
         let text = if self.json { Cow::Borrowed(text) } else { ascii::shown(text) };
+        Self::write(&text);
+    }
+
+    fn write(text: &str) {
         let mut stdout = std::io::stdout().lock();
         // `println!` would panic when the reader of a pipe is gone.
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -75,6 +79,6 @@ impl Out {
 
     /// Prints a text for another program as it is; with `--json`, the value.
     pub(crate) fn verbatim(self, value: Value, text: &str) {
-        if self.json { self.report(value, |_| String::new()) } else { self.raw(text) }
+        if self.json { self.report(value, |_| String::new()) } else { Self::write(text) }
     }
 }

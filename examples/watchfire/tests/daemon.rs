@@ -95,6 +95,10 @@ fn a_unit_is_written_for_this_home() {
     assert!(unit.contains(&home) && unit.contains("KillMode=process"), "{unit}");
     assert_eq!(world.run(&at, ["daemon", "install", "--print"]).good().stdout, unit);
     assert_eq!(world.run(&at, ["daemon", "install", "--print", "--json"]).good().json()["text"], *unit);
+    // A text for another program has every character in any locale.
+    let other = [("LC_ALL", "C"), ("WATCHFIRE_HOME", "/grüße")];
+    let printed = world.start_with(&at, ["daemon", "install", "--print"], &other).end().good().stdout;
+    assert!(printed.contains("WATCHFIRE_HOME=/grüße\""), "{printed}");
     world.start_with(&at, ["daemon", "install", "--remove"], &[config]).end().good();
     assert!(!world.path("con fig/systemd/user/watchfire.service").exists());
 }

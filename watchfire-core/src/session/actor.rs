@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::handle::{GO_ON, Session};
 use super::screen::Screen;
@@ -238,12 +238,10 @@ impl Session {
         let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
         // In a task of its own, so that its panic is caught below and ends this session alone.
         let (sinks, clock) = (parts.sinks, Arc::clone(&parts.clock));
-        let (behind, caught_up) = oneshot::channel();
-        let behind = is_taken.then_some(behind);
         if is_taken {
             shared.screen.fall_behind();
         }
-        let pump = tokio::spawn(pump::run(Arc::clone(&shared), sinks, stream, taken.answered, behind, clock));
+        let pump = tokio::spawn(pump::run(Arc::clone(&shared), sinks, stream, taken.answered, clock));
         let pumping = tokio::spawn({
             let session = session.clone();
             async move {
@@ -261,15 +259,7 @@ impl Session {
             false => {
                 let backend = Arc::clone(&parts.backend);
                 let over = shared.over.subscribe();
-                tokio::spawn(pump::watch_screen(
-                    seen,
-                    painted,
-                    backend,
-                    parts.readiness,
-                    caught_up,
-                    clock,
-                    over,
-                ))
+                tokio::spawn(pump::watch_screen(seen, painted, backend, parts.readiness, clock, over))
             }
         };
         let watching = tokio::spawn({

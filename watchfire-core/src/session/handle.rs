@@ -94,6 +94,13 @@ impl Session {
         Attachment::new(&self.0.screen, request)
     }
 
+    /// Waits until the screen shows the present. That of a session that was just taken over shows the past for a moment, also to
+    /// [`snapshot`](Self::snapshot) and [`scrollback`](Self::scrollback). Takes ten seconds at most where an agent prints without
+    /// end.
+    pub async fn caught_up(&self) {
+        self.0.screen.caught_up().await;
+    }
+
     /// Returns the retained lines of its scrollback with numbers in `range`, oldest first. See
     /// [`Terminal::scrollback`](crate::terminal::Terminal::scrollback) for the numbers.
     #[must_use]

@@ -343,7 +343,8 @@ fn a_redraw_shows_the_same_text(make: &Make) {
             other.feed(&terminal.redraw());
             assert_eq!(terminal.snapshot().text(), other.snapshot().text());
             let mut later = make(size);
-            later.feed(&terminal.redraw_with_scrollback());
+            let (redraw, line) = terminal.redraw_with_scrollback();
+            later.feed(&redraw);
             assert_eq!(terminal.snapshot().text(), later.snapshot().text());
             let above = |terminal: &dyn Terminal| -> Vec<_> {
                 terminal
@@ -353,6 +354,11 @@ fn a_redraw_shows_the_same_text(make: &Make) {
                     .collect()
             };
             assert_eq!(above(&*terminal), above(&*later), "what scrolled by");
+            // A terminal that keeps no scrollback need not number it either.
+            later.renumber_scrollback(line);
+            let numbers = later.scrollback_numbers();
+            assert!(numbers.is_empty() || numbers.end == line, "{numbers:?} instead of {line}");
+            assert_eq!(later.snapshot().scrollback, numbers, "a snapshot has other numbers");
         }
     }
 }

@@ -82,15 +82,17 @@ pub trait Terminal: Debug + Send + 'static {
         format!("\x1bc{}\x1b[{row};{col}H", snapshot.text().replace('\n', "\r\n")).into_bytes()
     }
 
-    /// Like [`redraw`](Self::redraw), with the scrollback before it: all that a terminal of a later program begins with.
+    /// Like [`redraw`](Self::redraw), with the scrollback before it: all that a terminal of a later program begins with. Returns
+    /// also the number of the line that leaves the screen next, which is not that of a snapshot while a frame is held back.
     ///
     /// The default prints the text.
-    fn redraw_with_scrollback(&mut self) -> Vec<u8> {
+    fn redraw_with_scrollback(&mut self) -> (Vec<u8>, u64) {
         let (lines, snapshot) = (self.scrollback(0..u64::MAX), self.snapshot());
         let (row, col) = (snapshot.cursor.row + 1, snapshot.cursor.col + 1);
         let all: Vec<_> =
             lines.iter().chain(snapshot.lines.iter().map(|line| &**line)).map(Line::text).collect();
-        format!("\x1bc{}\x1b[{row};{col}H", all.join("\r\n")).into_bytes()
+        let bytes = format!("\x1bc{}\x1b[{row};{col}H", all.join("\r\n")).into_bytes();
+        (bytes, self.scrollback_numbers().end)
     }
 
     /// Numbers the lines of the scrollback anew, so that the newest has the number before `end`: after a

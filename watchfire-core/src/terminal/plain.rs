@@ -259,6 +259,7 @@ impl Terminal for PlainTerminal {
 
     fn renumber_scrollback(&mut self, end: u64) {
         self.first = end.saturating_sub(self.scrollback.len() as u64);
+        self.dirty = true;
         self.commit();
     }
 

@@ -26,6 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_stream_is_read_line_by_line", a_stream_is_read_line_by_line),
         trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
         trial("a_misspelt_key_is_named_once", a_misspelt_key_is_named_once),
+        trial("a_foreign_key_is_named_once", a_foreign_key_is_named_once),
         trial("what_stays_behind_is_told_once", what_stays_behind_is_told_once),
         trial("a_program_without_a_login_is_no_crash", a_program_without_a_login_is_no_crash),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
@@ -40,6 +41,43 @@ async fn a_misspelt_key_is_named_once() {
     let named = |change: &Change| matches!(change, Change::Notice(it) if it.code == NoticeCode::UnknownKey);
     let Change::Notice(notice) = world.change(named).await else { unreachable!() };
     assert!(notice.message.contains("`verfy`") && notice.message.contains("`verify`"), "{notice:?}");
+    world.orchestrator.shutdown().await;
+}
+
+/// A key of another program may be in every task.
+async fn a_foreign_key_is_named_once() {
+    let mut world = World::new().await;
+    for _ in 0..3 {
+        let task = world.task("it", DONE).await;
+        let file = world.root().join(format!(".watchfire/tasks/{task}.yaml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{text}owner: nobody\n")).unwrap();
+    }
+    world.configure("verfy: ['false']\n");
+    let told = std::cell::RefCell::new(Vec::new());
+    world
+        .change(|change| {
+            if let Change::Notice(it) = change
+                && it.code == NoticeCode::UnknownKey
+            {
+                told.borrow_mut().push(it.message.clone());
+            }
+            // Whichever comes last.
+            told.borrow().iter().any(|it| it.contains("`verfy`"))
+                && told.borrow().iter().any(|it| it.contains("`owner`"))
+        })
+        .await;
+    world.configure("verfyy: []\n");
+    let last = |change: &Change| matches!(change, Change::Notice(it) if it.message.contains("`verfyy`"));
+    world
+        .change(|change| {
+            let Change::Notice(it) = change else { return false };
+            told.borrow_mut().push(it.message.clone());
+            last(change)
+        })
+        .await;
+    let told = told.into_inner();
+    assert_eq!(told.iter().filter(|it| it.contains("`owner`")).count(), 1, "{told:?}");
     world.orchestrator.shutdown().await;
 }
 

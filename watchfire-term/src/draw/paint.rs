@@ -79,10 +79,11 @@ impl<'a> Painter<'a> {
             }
             // What comes in from below takes the background at hand.
             self.pen(Cell::BLANK, out);
-            if !wrapped {
+            // No terminal can be made to go on after so short a row, where the scrollback has parted a line and laid it out anew.
+            if !wrapped || cells.len() + 1 < cols {
                 return out.extend_from_slice(b"\r\n");
             }
-            if cells.len() < cols {
+            if cells.len() + 1 == cols {
                 // What did not fit there was wide.
                 spell::place(row, cols - 1, out);
                 out.extend_from_slice("\u{3000}".as_bytes());
@@ -136,24 +137,30 @@ impl<'a> Painter<'a> {
     /// Makes a row go on in the next, which is blank yet.
     fn wrap(&mut self, row: usize, cols: usize, out: &mut Vec<u8>) {
         let last = self.grid.cell(row, cols - 1);
+        let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
         if last.has(Cell::FILLER) {
             // A wide character does not fit, which is what left the blank.
             self.pen(Cell::BLANK.with_style(last.style()), out);
             spell::place(row, cols - 1, out);
             // Any wide character would do. It is blanked below, and the filler that it leaves is the one to make.
             out.extend_from_slice("\u{3000}".as_bytes());
-        } else if last.has(Cell::SPACER) && self.grid.slot(row).size != 0 {
-            // It does not fit there a second time, on a row of double width.
+        } else if self.is_written_once(row, start) {
             self.pen(Cell::BLANK, out);
             out.extend_from_slice(report(row, cols - 1, true, false).as_bytes());
             out.push(b' ');
         } else {
-            let start = if last.has(Cell::SPACER) { cols.saturating_sub(2) } else { cols - 1 };
             self.cells(row, start..cols, out);
             out.push(b' ');
         }
         self.pen(Cell::BLANK, out);
         out.extend_from_slice(RUN_ON);
+    }
+
+    /// Returns true if the cell in the last columns of a row cannot be written there a second time, where it begins at `col`: it does
+    /// not fit, on a row of double width, or it would join the cell before it.
+    pub(crate) fn is_written_once(&self, row: usize, col: usize) -> bool {
+        let is_wide = col + 1 < self.grid.cols();
+        is_wide && self.grid.slot(row).size != 0 || self.grid.cell(row, col).has(Cell::CLUSTER)
     }
 
     /// Writes the cells of a row that are not blank.

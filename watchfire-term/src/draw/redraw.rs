@@ -24,7 +24,8 @@ impl Emulator {
         self.draw(false)
     }
 
-    /// Like [`redraw`](Self::redraw), with the scrollback before it.
+    /// Like [`redraw`](Self::redraw), with the scrollback before it. A line of more than 16,384 columns that was laid out anew may
+    /// be two lines there.
     #[must_use]
     pub fn redraw_with_scrollback(&self) -> Vec<u8> {
         self.draw(true)
@@ -238,19 +239,18 @@ fn cursor(state: &State, out: &mut String) {
     // As the child counts, because origin mode is in force at the receiver by now.
     let (row, col) = (state.own_row() + 1, state.own_col() + 1);
     let cell = state.grid.cell(state.row, state.col);
-    // What fits depends on where it begins, on a row of double width.
-    let odd = cell.has(Cell::SPACER) && state.grid.slot(state.row).size != 0;
+    // Modes are set by now, so the cell is written in those in force, and they stay.
+    let mut painter = Painter::new(state, &state.grid).within_modes();
+    let wide = cell.has(Cell::SPACER) && state.col > 0;
+    let at = if wide { state.col - 1 } else { state.col };
+    let odd = painter.is_written_once(state.row, at);
     if !state.wrap || odd || cell.is_empty() && !cell.has(Cell::SPACER) || state.col + 1 != state.limit() {
         let (row, col) = if state.wrap { (state.row, state.col) } else { (row - 1, col - 1) };
         return place(row, col, state.wrap, state.on(Mode::Origin), out);
     }
     // Only writing into the last column leaves a cursor behind it.
-    let wide = cell.has(Cell::SPACER) && state.col > 0;
-    let at = if wide { state.col - 1 } else { state.col };
     let _ = write!(out, "\x1b[{row};{}H", col - usize::from(wide));
     let mut text = Vec::new();
-    // Modes are set by now, so the cell is written in those in force, and they stay.
-    let mut painter = Painter::new(state, &state.grid).within_modes();
     painter.cell(state.grid.cell(state.row, at), &mut text);
     painter.end_within_modes(&mut text);
     out.push_str(&String::from_utf8_lossy(&text));

@@ -152,11 +152,11 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
     terminal.resized |= terminal.snapshot.as_ref().is_some_and(|before| is_given(before));
     terminal.resized &= !is_given(&snapshot);
     if let Some(before) = terminal.snapshot.as_ref().filter(|_| terminal.back > 0) {
-        if before.size == snapshot.size {
+        if before.size == snapshot.size && snapshot.scrollback.start <= before.scrollback.end {
             let new = snapshot.scrollback.end.saturating_sub(before.scrollback.end);
             terminal.back = terminal.back.saturating_add(new);
         } else {
-            // Lines have other breaks now, and with them other numbers.
+            // Lines have other numbers now: other breaks, or the session was taken over since it was resized.
             terminal.lines = (0, Vec::new());
         }
     }
@@ -191,13 +191,18 @@ fn logs(model: &mut Model, list: Vec<proto::Log>) -> Vec<Command> {
 
 /// Scrolls to a line that a search has found.
 fn found(model: &mut Model, line: Option<u64>) -> Vec<Command> {
-    let end = model.terminal.snapshot.as_ref().map_or(0, |screen| screen.scrollback.end);
-    match line {
-        Some(line) => {
+    let kept = model.terminal.snapshot.as_ref().map_or(0..0, |screen| screen.scrollback.clone());
+    let end = kept.end;
+    match (line, &model.overlay) {
+        // Lines have other numbers since a resize that came in between.
+        (Some(line), Some(Overlay::Find(text))) if line < kept.start => {
+            vec![Command::Find { text: text.text(), before: end }]
+        }
+        (Some(line), _) => {
             model.terminal.back = end.saturating_sub(line);
             right::scroll(model, 0)
         }
-        None => {
+        (None, _) => {
             flash(model, "not found", true);
             Vec::new()
         }

@@ -238,13 +238,13 @@ impl AgentService for Daemon {
         let read = async {
             let session = self.session(&request.project_id, &request.session_id).await?;
             let limit = if request.limit == 0 { LINES.0 } else { request.limit.min(LINES.1) };
-            let end = request.offset.saturating_add(limit.into());
+            session.caught_up().await;
             let kept = session.snapshot().scrollback.clone();
-            let lines = session.scrollback(request.offset..end);
-            let lines = lines.iter().map(diff::line).collect();
-            // What is not kept any more is left out at the beginning.
-            let offset = request.offset.clamp(kept.start, kept.end);
-            Ok(proto::ScrollbackLines { lines, offset, total: kept.end })
+            let end = request.offset.saturating_add(limit.into()).clamp(kept.start, kept.end);
+            let lines: Vec<_> = session.scrollback(request.offset..end).iter().map(diff::line).collect();
+            // What is not kept any more is left out at the beginning, also what went since the first look.
+            let offset = end - lines.len() as u64;
+            Ok(proto::ScrollbackLines { lines, offset, total: session.snapshot().scrollback.end })
         };
         answer(read.await)
     }

@@ -55,7 +55,7 @@ pub(crate) struct ProjectShared {
     /// The malformed files that were reported.
     malformed: Mutex<Vec<Malformed>>,
     /// The unknown keys that were reported.
-    unknown_keys: Mutex<Vec<(Option<TaskNumber>, UnknownKey)>>,
+    unknown_keys: Mutex<Vec<UnknownKey>>,
     /// True once the project is being closed. Nothing new starts then.
     pub(crate) closing: watch::Sender<bool>,
     /// Locks for opening and removing the workspace of a task.
@@ -188,21 +188,31 @@ impl ProjectShared {
         self.notice(NoticeCode::Session, None, message);
     }
 
-    /// Reports keys that change nothing, each once.
+    /// Reports keys that change nothing, each once, however many tasks have it.
     pub(crate) fn notice_unknown_keys(&self, project: &Project, settings: &Settings, tasks: &TaskList) {
-        let of_tasks = tasks.tasks.iter().map(|task| &task.value).filter(|task| !task.extra.is_empty());
-        let of_tasks = of_tasks.flat_map(|task| {
-            let keys = model::unknown_keys(KeyFile::Task, task).into_iter();
-            keys.map(|key| (Some(task.task_number), key))
-        });
+        let mut found: Vec<(UnknownKey, Vec<TaskNumber>)> = Vec::new();
         let of_settings = model::unknown_keys(KeyFile::Settings, settings);
         let of_project = model::unknown_keys(KeyFile::Project, project);
-        let found: Vec<_> =
-            of_settings.into_iter().chain(of_project).map(|key| (None, key)).chain(of_tasks).collect();
-        let mut known = self.unknown_keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = std::mem::replace(&mut *known, found.clone());
-        for (task, key) in found.iter().filter(|key| !known.contains(key)) {
-            self.notice(NoticeCode::UnknownKey, *task, key.to_string());
+        found.extend(of_settings.into_iter().chain(of_project).map(|key| (key, Vec::new())));
+        for task in tasks.tasks.iter().map(|task| &task.value).filter(|task| !task.extra.is_empty()) {
+            for key in model::unknown_keys(KeyFile::Task, task) {
+                match found.iter_mut().find(|(known, _)| *known == key) {
+                    Some((_, having)) => having.push(task.task_number),
+                    None => found.push((key, vec![task.task_number])),
+                }
+            }
+        }
+        let keys = found.iter().map(|(key, _)| key.clone()).collect();
+        let known = {
+            let mut known = self.unknown_keys.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *known, keys)
+        };
+        for (key, having) in found.iter().filter(|(key, _)| !known.contains(key)) {
+            let further = match having.len() {
+                0 | 1 => String::new(),
+                all => format!(" (it is in {} other tasks, too)", all - 1),
+            };
+            self.notice(NoticeCode::UnknownKey, having.first().copied(), format!("{key}{further}"));
         }
     }
 

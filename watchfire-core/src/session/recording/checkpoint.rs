@@ -1,23 +1,27 @@
 //! The screen at some offset, with its scrollback, beside the segments: a later program reads on from there.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::Result;
+use super::reader::Recording;
 use crate::files::{Replace, read_untrusted};
 use crate::terminal::Size;
 
-/// Output after which the screen is written again: little beside what the segments keep.
-const EVERY: u64 = 4 << 20;
-/// Upper bound for one: a long scrollback in many colours is a few megabytes.
-const LARGEST: u64 = 64 << 20;
+/// Output after which the screen is written again, or as much as the screen took: it is never more than the output. Little beside
+/// what the segments keep.
+const EVERY: RangeInclusive<u64> = 4 << 20..=32 << 20;
+/// Upper bound for one. A long scrollback in many colours is a few megabytes, and one that is larger is left out.
+pub(in crate::session) const LARGEST: usize = 64 << 20;
 const NAME: &str = "checkpoint";
 
 /// Writer of the checkpoints of one recording. There is one file: offset and number of the line in eight little-endian bytes each,
 /// columns and rows in two, then what [`redraw_with_scrollback`](crate::terminal::Terminal::redraw_with_scrollback) returned there.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    path: PathBuf,
+    folder: PathBuf,
     last: u64,
+    /// Output after which the next one is due.
+    every: u64,
 }
 
 /// A screen, and the offset of the output that it shows.
@@ -33,18 +37,19 @@ pub(in crate::session) struct Checkpoint {
 impl Checkpoints {
     /// Writes beside the segments of the recording in `folder`.
     pub(crate) fn beside(folder: &Path) -> Self {
-        Self { path: folder.join(NAME), last: 0 }
+        Self { folder: folder.to_owned(), last: 0, every: *EVERY.start() }
     }
 
     /// Returns true if another one is due at this offset.
     pub(in crate::session) fn is_due(&self, offset: u64) -> bool {
-        offset.saturating_sub(self.last) >= EVERY
+        offset.saturating_sub(self.last) >= self.every
     }
 
     /// Writes one in place of the last.
     pub(in crate::session) async fn write(&mut self, checkpoint: Checkpoint) {
         self.last = checkpoint.offset;
-        let path = self.path.clone();
+        self.every = (checkpoint.redraw.len() as u64).clamp(*EVERY.start(), *EVERY.end());
+        let path = self.folder.join(NAME);
         let write = move || {
             let mut bytes = checkpoint.offset.to_le_bytes().to_vec();
             bytes.extend(checkpoint.line.to_le_bytes());
@@ -52,7 +57,7 @@ impl Checkpoints {
             bytes.extend(checkpoint.size.rows().to_le_bytes());
             bytes.extend(checkpoint.redraw);
             // Not durable: like the recording, it need not survive the end of the machine.
-            Replace::new().without_sync().write(&path, &bytes)
+            Replace::new().with_mode(0o600).without_sync().write(&path, &bytes)
         };
         // Without it, the next program feeds its terminal all that the segments still hold.
         if let Ok(Err(error)) = tokio::task::spawn_blocking(write).await {
@@ -60,17 +65,34 @@ impl Checkpoints {
         }
     }
 
-    /// Reads the last one. `None` if there is none that can be read.
-    pub(in crate::session) async fn read(&mut self) -> Option<Checkpoint> {
-        let path = self.path.clone();
-        let read = move || -> Result<_> { read_untrusted(&path, LARGEST) };
-        let bytes = tokio::task::spawn_blocking(read).await.ok()?.ok()??;
+    /// Reads the last one, and how often the terminal was resized after it, or after the start of the session. `None` if there is
+    /// none that can be read.
+    pub(in crate::session) async fn read(&mut self) -> (Option<Checkpoint>, u64) {
+        let folder = self.folder.clone();
+        let read = move || {
+            let checkpoint = Checkpoint::read(&folder.join(NAME));
+            let resizes = Recording::resizes(&folder, checkpoint.as_ref().map(|it| (it.offset, it.size)));
+            (checkpoint, resizes)
+        };
+        let (checkpoint, resizes) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        self.last = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.offset);
+        (checkpoint, resizes)
+    }
+}
+
+impl Checkpoint {
+    fn read(path: &Path) -> Option<Self> {
+        // What stands before the screen is some bytes more.
+        let bytes = read_untrusted(path, LARGEST as u64 + 64).ok()??;
         let (offset, rest) = bytes.split_first_chunk()?;
         let (line, rest) = rest.split_first_chunk()?;
         let (cols, rest) = rest.split_first_chunk()?;
         let (rows, redraw) = rest.split_first_chunk()?;
-        let size = Size::new(u16::from_le_bytes(*cols), u16::from_le_bytes(*rows));
-        self.last = u64::from_le_bytes(*offset);
-        Some(Checkpoint { offset: self.last, line: u64::from_le_bytes(*line), size, redraw: redraw.to_vec() })
+        Some(Self {
+            offset: u64::from_le_bytes(*offset),
+            line: u64::from_le_bytes(*line),
+            size: Size::new(u16::from_le_bytes(*cols), u16::from_le_bytes(*rows)),
+            redraw: redraw.to_vec(),
+        })
     }
 }

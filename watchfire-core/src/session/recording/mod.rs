@@ -32,8 +32,8 @@ mod tests;
 mod writer;
 
 pub use cast::{Asciicast, AsciicastVersion};
-pub(in crate::session) use checkpoint::Checkpoint;
 pub(crate) use checkpoint::Checkpoints;
+pub(in crate::session) use checkpoint::{Checkpoint, LARGEST};
 pub use follow::{FollowLines, FollowRecording};
 pub use reader::{Recorded, Recording};
 pub(in crate::session) use tail::Tail;

@@ -111,6 +111,25 @@ impl Recording {
         Ok(ending)
     }
 
+    /// Returns how often the terminal was resized after this offset, at which it had this size, or after the start. What cannot be
+    /// read counts as none.
+    pub(super) fn resizes(folder: &Path, after: Option<(u64, Size)>) -> u64 {
+        let reader = Reader::new(folder.to_owned());
+        let (mut count, mut size) = (0, None);
+        for start in reader.segments().unwrap_or_default() {
+            let index = reader.read_file(start, INDEX, 0).ok().flatten().unwrap_or_default();
+            for entry in Entry::decode_all(&index) {
+                let What::Resize(now) = entry.what else { continue };
+                // The first entry of a segment repeats the size.
+                let is_new = size.replace(now).is_some_and(|before| before != now);
+                let is_later =
+                    after.is_none_or(|after| (entry.offset, now) != after && entry.offset >= after.0);
+                count += u64::from(is_new && is_later);
+            }
+        }
+        count
+    }
+
     /// Follows the recording from its beginning to its end, also while the session runs, and from any process.
     #[must_use]
     pub fn follow(&self) -> FollowRecording {

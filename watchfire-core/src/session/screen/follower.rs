@@ -54,10 +54,10 @@ impl Follower {
         };
         let mut fed = screen.lock();
         if !fed.behind {
-            if let Some(since) = request.since.filter(|since| *since > fed.offset) {
+            if let Some(since) = request.since.filter(|since| *since > fed.offset()) {
                 return Err(Error::new(ErrorKind::InvalidInput, "an offset beyond the session's output")
                     .with("offset", since)
-                    .with("newest", fed.offset));
+                    .with("newest", fed.offset()));
             }
             follower.begin(&mut fed, request);
         }
@@ -68,12 +68,12 @@ impl Follower {
     /// Begins to follow. Under one lock: the redraw, its offset and the begin of answering have to belong to the same byte.
     fn begin(&mut self, fed: &mut Fed, request: &AttachRequest) {
         // An offset that the output has not reached is that of a recording with a gap at its end.
-        let since = request.since.filter(|since| *since <= fed.offset);
+        let since = request.since.filter(|since| *since <= fed.offset());
         (self.seen, self.ready) = match (request.output, since) {
             (false, _) => (Seen::Screen(None), None),
             (true, Some(next)) => (Seen::Output { next, resizes: fed.resizes }, None),
             (true, None) => {
-                let end = fed.offset;
+                let end = fed.offset();
                 let (seen, update) = redraw(&self.screen, fed, end);
                 (seen, Some(update))
             }
@@ -171,7 +171,7 @@ impl Follower {
 
 /// Returns a redraw for a reader that has the output up to `from`.
 fn redraw(screen: &Screen, fed: &mut Fed, from: u64) -> (Seen, ScreenUpdate) {
-    let (snapshot, next) = (fed.terminal.snapshot(), fed.offset);
+    let (snapshot, next) = (fed.terminal.snapshot(), fed.offset());
     let bytes = screen.redraw(fed).into();
     let seen = Seen::Output { next, resizes: fed.resizes };
     (seen, ScreenUpdate::Redraw { lost: from..next, snapshot, bytes })
@@ -182,7 +182,7 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
     let rows = now.size.rows();
     let Some(before) = before.filter(|before| before.size == now.size) else {
         return ScreenChange {
-            offset: fed.offset,
+            offset: fed.offset(),
             snapshot: now,
             full: true,
             shifted: 0,
@@ -211,7 +211,7 @@ fn change(fed: &mut Fed, before: Option<&Snapshot>, now: Arc<Snapshot>) -> Scree
     let numbers = Range { start: now.scrollback.end - pushed.min(SCROLLED), end: now.scrollback.end };
     let scrolled = if pushed == 0 { Vec::new() } else { fed.terminal.scrollback(numbers) };
     ScreenChange {
-        offset: fed.offset,
+        offset: fed.offset(),
         full: false,
         shifted,
         rows: changed,

@@ -10,11 +10,14 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::observe::Log;
-use crate::session::recording::Checkpoint;
+use crate::session::recording::{Checkpoint, LARGEST};
 use crate::terminal::{Escapes, Line, Scrolled, Size, Snapshot, Terminal};
 
 /// Upper bound for an unfinished sequence that is repeated after a redraw.
 const TAIL: u64 = 64 << 10;
+/// Number of lines by which a terminal that was resized goes on in a later program: more than the earlier one can have counted
+/// between two resizes.
+const RESIZED: u64 = 1 << 32;
 
 /// Screen of one session. The pump feeds it; attachments, the typist and the backend read it.
 ///
@@ -33,7 +36,7 @@ pub(in crate::session) struct Screen {
 pub(super) struct Fed {
     pub(super) terminal: Box<dyn Terminal>,
     /// Offset of the output that comes next.
-    pub(super) offset: u64,
+    offset: u64,
     /// Offset before which the terminal shows the output already.
     shown: u64,
     /// True while it is fed what was printed under an earlier program. Nobody wants to see that pass by.
@@ -44,6 +47,13 @@ pub(super) struct Fed {
     pub(super) resized_at: u64,
     /// Number of attachments whose own terminals answer the agent's queries.
     answering: usize,
+}
+
+impl Fed {
+    /// Returns the offset of the output that the terminal shows.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset.max(self.shown)
+    }
 }
 
 impl Screen {
@@ -85,26 +95,36 @@ impl Screen {
         self.log.skip_output(length);
     }
 
-    /// Shows an earlier program's screen, and of the output only what follows it.
-    pub(in crate::session) fn restore(&self, checkpoint: &Checkpoint) {
+    /// Shows an earlier program's screen, and of the output only what follows it. The terminal was resized so often since then.
+    pub(in crate::session) fn restore(&self, checkpoint: Option<&Checkpoint>, resizes: u64) {
         let mut fed = self.lock();
-        let size = fed.terminal.snapshot().size;
-        // It was drawn for its own size.
-        fed.terminal.resize(checkpoint.size);
-        fed.terminal.feed(&checkpoint.redraw);
-        fed.terminal.renumber_scrollback(checkpoint.line);
-        fed.terminal.resize(size);
-        // It asks nothing, and what it showed was answered then.
-        drop(fed.terminal.take_replies());
-        fed.shown = checkpoint.offset;
+        if let Some(checkpoint) = checkpoint {
+            let size = fed.terminal.snapshot().size;
+            // It was drawn for its own size.
+            fed.terminal.resize(checkpoint.size);
+            fed.terminal.feed(&checkpoint.redraw);
+            fed.terminal.renumber_scrollback(checkpoint.line);
+            fed.terminal.resize(size);
+            // It asks nothing, and what it showed was answered then.
+            drop(fed.terminal.take_replies());
+            fed.shown = checkpoint.offset;
+        }
+        if resizes > 0 {
+            // Each gave the lines numbers that must not come again.
+            let before = checkpoint.map_or(0, |checkpoint| checkpoint.line / RESIZED);
+            fed.terminal.renumber_scrollback(before.saturating_add(resizes).saturating_mul(RESIZED));
+        }
     }
 
     /// Returns the screen as it is now, for a later program.
     pub(in crate::session) fn checkpoint(&self) -> Checkpoint {
         let mut fed = self.lock();
-        let redraw = self.finish_redraw(fed.terminal.redraw_with_scrollback(), &fed);
-        let line = fed.terminal.scrollback_numbers().end;
-        Checkpoint { offset: fed.offset, line, size: fed.terminal.snapshot().size, redraw }
+        let (mut redraw, line) = fed.terminal.redraw_with_scrollback();
+        if redraw.len() > LARGEST {
+            redraw = fed.terminal.redraw();
+        }
+        let redraw = self.finish_redraw(redraw, &fed);
+        Checkpoint { offset: fed.offset(), line, size: fed.terminal.snapshot().size, redraw }
     }
 
     fn note_paint(&self) {
@@ -129,6 +149,21 @@ impl Screen {
         }
     }
 
+    /// Waits until it shows the present.
+    pub(in crate::session) async fn caught_up(&self) {
+        let mut changed = self.changes();
+        while self.lock().behind {
+            // The sender lives as long as the screen.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Returns true if the log has all output that the terminal shows.
+    pub(in crate::session) fn has_read_what_it_shows(&self) -> bool {
+        let fed = self.lock();
+        fed.offset >= fed.shown
+    }
+
     /// Ends the output: attachments deliver the rest and end.
     pub(in crate::session) fn finish(&self) {
         self.lock().behind = false;
@@ -143,7 +178,7 @@ impl Screen {
         }
         fed.terminal.resize(size);
         fed.resizes += 1;
-        fed.resized_at = fed.offset;
+        fed.resized_at = fed.offset();
         drop(fed);
         self.note_paint();
         // Keeps the value: a resize after the end must not look like more output.
@@ -164,7 +199,7 @@ impl Screen {
 
     /// Returns the offset of the output that it shows.
     pub(in crate::session) fn offset(&self) -> u64 {
-        self.lock().offset
+        self.lock().offset()
     }
 
     /// Returns a receiver of changes of the screen.
@@ -184,6 +219,10 @@ impl Screen {
 
     /// Appends the unfinished sequence to a redraw.
     fn finish_redraw(&self, mut bytes: Vec<u8>, fed: &Fed) -> Vec<u8> {
+        if fed.offset < fed.shown {
+            // Not read, because reading failed.
+            return bytes;
+        }
         // A redraw restores the grid, not the parser. The other terminal must be in the middle of the same
         // sequence, or the rest of it would be shown as text.
         let (start, mut tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));

@@ -13,6 +13,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::model::Timestamp;
 use crate::observe::{Log, LogOptions, LogSubject};
+use crate::session::recording::{Checkpoint, LARGEST};
 use crate::terminal::{Line, PlainTerminal, Size, Snapshot, Terminal};
 
 /// Clock on which a wait moves the time forward.
@@ -287,6 +288,83 @@ fn a_frame_whose_time_runs_out_is_delivered_without_more_output() {
     changed(&mut attachment);
     world.feed(b"frame<");
     assert_eq!(changed(&mut attachment).snapshot.text(), "frame<");
+}
+
+/// Where reading the output of before fails, offsets are those of the screen that was kept.
+#[test]
+fn a_screen_may_show_more_than_could_be_read() {
+    let world = world(Size::new(10, 3));
+    let redraw = b"\x1bcshown".to_vec();
+    let kept = Checkpoint { offset: 100, line: 7, size: Size::new(10, 3), redraw };
+    world.screen.fall_behind();
+    world.screen.restore(Some(&kept), 0);
+    world.feed(b"what was read");
+    assert!(!world.screen.has_read_what_it_shows());
+    world.screen.finish();
+    let mut raw = world.attach(&AttachRequest::output());
+    let ScreenUpdate::Redraw { lost, snapshot, .. } = next(&mut raw) else { panic!("no redraw") };
+    assert_eq!((lost, snapshot.text().as_str()), (100..100, "shown"));
+    assert_eq!(poll(&mut raw), Some(None), "what it shows came again");
+    assert_eq!(poll(&mut world.attach(&AttachRequest::output().with_since(99))), Some(None));
+    let again = world.screen.checkpoint();
+    assert_eq!((again.offset, again.line, again.size), (100, 7, kept.size));
+}
+
+/// A number names one line for good, also where the terminal was resized after its screen was kept.
+#[test]
+fn numbers_of_lines_do_not_come_again_after_a_resize() {
+    let world = world(Size::new(10, 2));
+    world.feed(&b"line\r\n".repeat(9));
+    let kept = world.screen.checkpoint();
+    let numbers = |line: u64, resizes: u64| {
+        let later = self::world(Size::new(10, 2));
+        later.screen.restore(Some(&Checkpoint { line, redraw: kept.redraw.clone(), ..kept }), resizes);
+        later.screen.snapshot().scrollback.clone()
+    };
+    assert_eq!(numbers(kept.line, 0), world.screen.snapshot().scrollback);
+    let (once, twice) = (numbers(kept.line, 1), numbers(kept.line, 2));
+    assert!(kept.line < once.start && once.end < twice.start, "{once:?} {twice:?}");
+    // From program to program they only grow.
+    assert!(numbers(twice.end, 1).start > twice.end);
+    assert_eq!(numbers(twice.end, 0), twice);
+}
+
+/// A terminal with a scrollback of more than a file of its screen may have.
+#[derive(Debug)]
+struct Colourful(PlainTerminal);
+
+impl Terminal for Colourful {
+    fn feed(&mut self, bytes: &[u8]) {
+        self.0.feed(bytes);
+    }
+
+    fn resize(&mut self, size: Size) {
+        self.0.resize(size);
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.0.snapshot()
+    }
+
+    fn scrollback_numbers(&self) -> Range<u64> {
+        self.0.scrollback_numbers()
+    }
+
+    fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        self.0.scrollback(range)
+    }
+
+    fn redraw_with_scrollback(&mut self) -> (Vec<u8>, u64) {
+        (vec![b' '; LARGEST + 1], 12)
+    }
+}
+
+#[test]
+fn a_scrollback_that_is_too_large_is_left_out_of_what_is_kept() {
+    let world = world_with(Colourful(PlainTerminal::new(Size::new(10, 3))), 4096);
+    world.feed(b"shown");
+    let kept = world.screen.checkpoint();
+    assert_eq!((kept.redraw, kept.line), (b"\x1bcshown\x1b[1;6H".to_vec(), 12));
 }
 
 #[derive(Clone, Debug)]

@@ -1,12 +1,13 @@
 //! Screens that an earlier program kept.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use super::{Stage, within};
 use crate::clock::SystemClock;
 use crate::schedule::StopReason;
 use crate::session::actor::Taken;
-use crate::session::recording::Checkpoint;
+use crate::session::recording::{Checkpoint, Recorder};
 use crate::session::{AttachRequest, Checkpoints, ScreenUpdate};
 use crate::terminal::Size;
 
@@ -27,7 +28,7 @@ async fn kept(stage: &Stage, offset: u64) -> Checkpoint {
     within(async {
         loop {
             match Checkpoints::beside(stage.folder.path()).read().await {
-                Some(checkpoint) if checkpoint.offset >= offset => break checkpoint,
+                (Some(checkpoint), _) if checkpoint.offset >= offset => break checkpoint,
                 _ => tokio::task::yield_now().await,
             }
         }
@@ -111,6 +112,42 @@ async fn raw_output_goes_on_after_all_that_was_printed() {
         let next = within(attached.next()).await.unwrap();
         assert!(matches!(&next, ScreenUpdate::Output { offset: 13, bytes } if **bytes == *b"!"), "{next:?}");
     }
+}
+
+/// The recording says how often the terminal was resized since its screen was kept, or since the beginning.
+#[tokio::test]
+async fn resizes_since_a_screen_was_kept_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("a.recording");
+    let (small, large) = (Size::new(80, 24), Size::new(120, 40));
+    let mut recorder = Recorder::create(&recording, Some(small)).unwrap();
+    let mut screens = Checkpoints::beside(&recording);
+    let at = |offset, size| Checkpoint { offset, line: 0, size, redraw: Vec::new() };
+    recorder.push(b"one");
+    assert_eq!(screens.read().await, (None, 0));
+    recorder.resize(large);
+    recorder.push(b"two");
+    assert_eq!(screens.read().await, (None, 1));
+    for (offset, size, resizes) in [(2, small, 1), (3, small, 1), (3, large, 0), (6, large, 0)] {
+        screens.write(at(offset, size)).await;
+        assert_eq!(screens.read().await, (Some(at(offset, size)), resizes), "{offset} {size:?}");
+    }
+    recorder.resize(small);
+    recorder.resize(large);
+    assert_eq!(screens.read().await.1, 1);
+    let mode = std::fs::metadata(recording.join("checkpoint")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Who reads without following waits until the session has caught up.
+#[tokio::test]
+async fn the_scrollback_of_a_session_that_was_taken_over_is_waited_for() {
+    let all: String = (0..30).map(|n| format!("{n}\r\n")).collect();
+    let stage = Stage::start(&all, Arc::new(SystemClock), |parts, _| parts.taken = Some(Taken::default()));
+    within(stage.session.caught_up()).await;
+    let kept = stage.session.snapshot().scrollback.clone();
+    assert_eq!((kept.start, kept.end), (0, 7));
+    assert_eq!(stage.session.scrollback(0..7).len(), 7);
 }
 
 #[tokio::test]

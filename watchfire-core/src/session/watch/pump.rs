@@ -1,13 +1,14 @@
 //! The pump, which reads an agent's output and feeds it to the terminal, the log, the log file and the backend.
 
 use std::future::poll_fn;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
-use tokio::task::unconstrained;
+use tokio::sync::watch;
+use tokio::task::{spawn_blocking, unconstrained};
 
 use crate::backend::{Backend, Dialogue, Observation, Readiness, Source, Status};
 use crate::clock::Clock;
@@ -56,33 +57,38 @@ impl Sinks {
 }
 
 /// Reads the output to its end. `stream` is the backend that interprets its lines, for an agent without a terminal. The
-/// queries before offset `answered` were answered by an earlier program. `caught_up` is dropped once all output so
-/// far is read.
+/// queries before offset `answered` were answered by an earlier program.
 pub(in crate::session) async fn run(
     shared: Arc<Shared>,
     mut sinks: Sinks,
     stream: Option<Arc<dyn Backend>>,
     answered: u64,
-    mut caught_up: Option<oneshot::Sender<()>>,
     clock: Arc<dyn Clock>,
 ) {
     let (mut offset, mut alarm) = (0, None);
     // Where an earlier program kept a screen, the terminal needs only what follows it. The rest is read for the log alone.
-    if let Some(screens) = &mut sinks.screens
-        && let Some(checkpoint) = screens.read().await
-    {
-        shared.screen.restore(&checkpoint);
+    if let Some(screens) = &mut sinks.screens {
+        let (checkpoint, resizes) = screens.read().await;
+        let shared = Arc::clone(&shared);
+        // On a thread of its own: to draw a long scrollback takes a while.
+        let restored = spawn_blocking(move || shared.screen.restore(checkpoint.as_ref(), resizes)).await;
+        if let Err(error) = restored
+            && let Ok(panic) = error.try_into_panic()
+        {
+            resume_unwind(panic);
+        }
     }
     let mut splitter = Splitter::default();
-    let until = clock.boot_time() + CATCH_UP;
+    let (mut is_behind, until) = (shared.is_taken, clock.boot_time() + CATCH_UP);
     loop {
         // Kept over the inner loop. Writing the log file must not cancel a read.
         let mut reading = shared.process.read_from(offset);
         // Not by tokio's budget, with which a read of what is there may have to wait, too.
         let at_once =
             poll_fn(|cx| Poll::Ready(Pin::new(&mut unconstrained(reading.as_mut())).poll(cx))).await;
-        if caught_up.is_some() && (at_once.is_pending() || clock.boot_time() >= until) {
-            caught_up = None;
+        let is_late = clock.boot_time() >= until && shared.screen.has_read_what_it_shows();
+        if is_behind && (at_once.is_pending() || is_late) {
+            is_behind = false;
             shared.screen.catch_up();
         }
         let read = loop {
@@ -185,21 +191,16 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
 }
 
 /// Reads title and screen whenever they rest, and records the backend's interpretation. Reads them once more
-/// when the session is `over`, because an agent's last words have no time to rest. Begins once the sender of `caught_up` is
-/// dropped: until then, the screen of a session that was taken over shows the past.
+/// when the session is `over`, because an agent's last words have no time to rest.
 pub(in crate::session) async fn watch_screen(
     shared: Arc<Shared>,
     mut painted: watch::Receiver<bool>,
     backend: Arc<dyn Backend>,
     readiness: Readiness,
-    caught_up: oneshot::Receiver<()>,
     clock: Arc<dyn Clock>,
     mut over: watch::Receiver<bool>,
 ) {
-    tokio::select! {
-        _ = caught_up => {}
-        () = clock.sleep_until(clock.boot_time() + CATCH_UP) => {}
-    }
+    shared.screen.caught_up().await;
     if readiness == Readiness::Immediate {
         shared.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
     }

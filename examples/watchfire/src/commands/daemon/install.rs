@@ -39,8 +39,10 @@ pub(crate) fn run(context: &Context, watchfire_home: &Path, args: &InstallArgs) 
         let next = "systemctl --user daemon-reload && systemctl --user enable --now watchfire".to_owned();
         (config.join("systemd/user/watchfire.service"), unit(&program, watchfire_home)?, next)
     };
+    // As text, for a path that is not UTF-8 cannot be a value.
+    let shown = path.display().to_string();
     if args.print {
-        context.out.verbatim(json!({ "path": path.display().to_string(), "text": text }), &text);
+        context.out.verbatim(json!({ "path": shown, "text": text }), &text);
         return Ok(Exit::Good);
     }
     if args.remove {
@@ -49,8 +51,8 @@ pub(crate) fn run(context: &Context, watchfire_home: &Path, args: &InstallArgs) 
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => return Err(Error::io("removing the file", error).with_path(path).into()),
         };
-        context.out.report(json!({ "removed": gone, "path": path }), |_| match gone {
-            true => format!("removed {}\n", path.display()),
+        context.out.report(json!({ "removed": gone, "path": shown }), |_| match gone {
+            true => format!("removed {shown}\n"),
             false => "it was not there\n".to_owned(),
         });
         return Ok(Exit::Good);
@@ -59,8 +61,8 @@ pub(crate) fn run(context: &Context, watchfire_home: &Path, args: &InstallArgs) 
         fs::create_dir_all(folder).map_err(|e| Error::io("making the folder", e).with_path(folder))?;
     }
     watchfire_core::files::Replace::new().write(&path, text.as_bytes())?;
-    context.out.report(json!({ "path": path, "next": next }), |out| {
-        format!("wrote {}\n{}\n", path.display(), out.style.dim(&format!("next: {next}")))
+    context.out.report(json!({ "path": shown, "next": next }), |out| {
+        format!("wrote {shown}\n{}\n", out.style.dim(&format!("next: {next}")))
     });
     Ok(Exit::Good)
 }
