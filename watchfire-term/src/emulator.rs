@@ -9,6 +9,7 @@ use watchfire_core::terminal::{
 };
 
 use crate::cells::grid::{Grid, Slot};
+use crate::cells::history::RowEnd;
 use crate::cells::snapshot::{self, LineCache, Looks};
 use crate::damage::Damage;
 use crate::event::{Event, PromptMark};
@@ -258,8 +259,8 @@ impl Emulator {
         let looks = Looks { styles: &state.styles, links: &state.links };
         // An empty or inverted range is no error: numbers may have moved on since the caller read them.
         let count = range.end.saturating_sub(range.start);
-        state.history.for_each_row(range.start, count, |clusters, cells, wrapped| {
-            lines.push(snapshot::line(cells, wrapped, cols, looks, clusters));
+        state.history.for_each_row(range.start, count, |clusters, cells, end| {
+            lines.push(snapshot::line(cells, end != RowEnd::Line, cols, looks, clusters));
         });
         lines
     }

@@ -304,18 +304,20 @@ proptest! {
 /// Of a line that is longer than what the scrollback keeps as one, every character is redrawn, and nothing else.
 #[test]
 fn the_longest_lines_are_redrawn() {
-    let mut terminal = Emulator::new(SIZE);
-    terminal.process("0123456789".repeat(2_000).as_bytes());
-    terminal.process("\r\n".repeat(8).as_bytes());
-    for cols in [13, 11, 8] {
+    for (first, cols) in [(13, 13), (13, 11), (13, 8), (80, 19), (79, 26)] {
         let size = Size::new(cols, 6);
+        let mut terminal = Emulator::new(Size::new(first, 6));
+        terminal.process("0123456789".repeat(2_000).as_bytes());
+        terminal.process("\r\n".repeat(8).as_bytes());
         terminal.resize(size);
         let mut other = Emulator::new(size);
         other.process(&terminal.redraw_with_scrollback());
         let lines = |terminal: &Emulator| -> Vec<_> {
             terminal.scrollback(0..u64::MAX).iter().map(|line| line.text().to_owned()).collect()
         };
-        assert_eq!(lines(&terminal), lines(&other), "{cols}");
+        assert_eq!(lines(&terminal), lines(&other), "{first} {cols}");
+        other.resize(Size::new(100, 6));
+        assert_eq!(lines(&other).concat(), "0123456789".repeat(2_000), "{first} {cols}");
     }
 }
 

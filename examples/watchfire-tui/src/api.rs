@@ -13,14 +13,12 @@ use tonic::{Code, Status, Streaming};
 use watchfire_client::daemon_proto as proto;
 use watchfire_client::{ApiError, Daemon, environment, talk_proto, work_proto};
 use watchfire_core::terminal::{Line, Size, Snapshot, Terminal as _};
-use watchfire_term::{Emulator, plain, wire};
+use watchfire_term::{Emulator, wire};
 
+use crate::find;
 use crate::message::{Command, Message};
 use crate::model::{Accepted, Details};
 use crate::syntax;
-
-/// Number of scrollback lines that one call reads.
-const PAGE: u32 = 2_000;
 
 /// Pause between two tries to reach the daemon.
 const AGAIN: Duration = Duration::from_secs(3);
@@ -409,35 +407,17 @@ impl Api {
         text: &str,
         before: u64,
     ) -> Result<Option<u64>, Status> {
-        let wanted = text.to_lowercase();
-        let mut before = before;
-        while before > 0 {
-            let offset = before.saturating_sub(PAGE.into());
+        let page = |offset| {
             let request = proto::ScrollbackRequest {
                 meta: Some(meta()),
                 project_id: self.project.clone(),
                 offset,
-                limit: PAGE,
+                limit: find::PAGE,
                 session_id: session_id.to_owned(),
             };
-            let page = daemon.agents().get_scrollback(request).await?.into_inner();
-            // All of these lines have other numbers since a resize, or are not kept any more.
-            if page.offset >= before && page.total > before {
-                before = page.total;
-                continue;
-            }
-            let numbered = (page.offset..before).zip(&page.lines);
-            let has = |line: &str| plain::strip(line.as_bytes()).to_lowercase().contains(&wanted);
-            if let Some((number, _)) = numbered.filter(|(_, line)| has(line)).last() {
-                return Ok(Some(number));
-            }
-            // What lies above is not kept any more.
-            if page.offset > offset || page.lines.is_empty() {
-                return Ok(None);
-            }
-            before = offset;
-        }
-        Ok(None)
+            async move { Ok(daemon.agents().get_scrollback(request).await?.into_inner()) }
+        };
+        find::upwards(text, before, page).await
     }
 
     async fn trash(&self, daemon: &Daemon) -> Result<Message, Status> {

@@ -11,6 +11,7 @@ mod api;
 pub mod ascii;
 pub mod diff;
 pub mod encode;
+mod find;
 pub mod forms;
 pub mod keymap;
 pub mod layout;

@@ -49,7 +49,13 @@ impl Context {
     /// Opens the project around the folder, and registers it in the home if it is not there yet.
     pub(crate) async fn project(&self) -> Result<OpenProject> {
         let root = find_project(&self.directory()?)?;
-        OpenProject::open(self.home().await?, root).await
+        let home = self.home().await?;
+        let was_archived = home.is_archived(&root).await?;
+        let project = OpenProject::open(home, root).await?;
+        if was_archived && !self.out.json {
+            eprintln!("watchfire: this project was archived; this command makes it active again");
+        }
+        Ok(project)
     }
 }
 

@@ -47,7 +47,7 @@ impl Out {
         }
     }
 
-    /// Prints `text` without breaks.
+    /// Prints `text` without breaking its lines.
     pub(crate) fn raw(self, text: &str) {
         // JSON is for programs, whose locale is not that of a terminal.
         let text = if self.json { Cow::Borrowed(text) } else { ascii::shown(text) };

@@ -40,6 +40,7 @@ fn settings_of_the_project_are_changed_one_by_one() {
         ("merge.strategy", "octopus", "fast-forward-only"),
         ("merge.batch", "0", "a number from 1 on"),
         ("verfy", "x", "not a setting that can be changed here"),
+        ("quux", "x", "all others are in .watchfire/project.yaml"),
     ] {
         let before = file();
         let error = world.run(&root, ["settings", key, value, "--json"]).code(1).json_error();

@@ -77,7 +77,10 @@ fn an_archived_project_is_left_by_its_run() {
     let said = run.end().code(1);
     assert!(said.stderr.contains("archived"), "{}", said.stderr);
     // A command in its folder makes it active again.
-    world.run(&root, ["run", "2", "--no-sandbox", "--no-wait"]).good();
+    let said = world.run(&root, ["run", "2", "--no-sandbox", "--no-wait"]).good().stderr;
+    assert!(said.contains("this project was archived"), "{said}");
+    let said = world.run(&root, ["task", "list"]).good().stderr;
+    assert!(!said.contains("archived"), "{said}");
     let queue = world.run(&root, ["queue", "--json"]).good().json();
     assert_eq!((&queue["queue"][0]["task"], &queue["queue"][0]["state"]), (&1.into(), &"waiting".into()));
 }

@@ -94,9 +94,9 @@ impl Session {
         Attachment::new(&self.0.screen, request)
     }
 
-    /// Waits until the screen shows the present. That of a session that was just taken over shows the past for a moment, also to
-    /// [`snapshot`](Self::snapshot) and [`scrollback`](Self::scrollback). Takes ten seconds at most where an agent prints without
-    /// end.
+    /// Waits until the screen shows the present. After a take-over it shows the past for a moment, also to
+    /// [`snapshot`](Self::snapshot) and [`scrollback`](Self::scrollback). Where an agent prints without end, the wait is over after
+    /// about ten seconds.
     pub async fn caught_up(&self) {
         self.0.screen.caught_up().await;
     }

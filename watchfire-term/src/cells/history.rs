@@ -35,6 +35,17 @@ struct Entry {
     flags: u8,
 }
 
+/// How a row ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum RowEnd {
+    /// With its line.
+    Line,
+    /// It goes on in the next row.
+    Wrapped,
+    /// It goes on in the next row although it is not full: the line is longer than what is kept as one, and was laid out anew.
+    Parted,
+}
+
 const WIDE: u8 = 1;
 /// The line goes on in the next entry, or on the screen.
 const OPEN: u8 = 2;
@@ -235,13 +246,12 @@ impl History {
         Some((cells, entry.flags & OPEN != 0, entry.flags & Slot::ANY_MARK))
     }
 
-    /// Calls `see` with the cells of each of the rows from `start` on, and whether it goes on in the next, until
-    /// `count` are seen.
+    /// Calls `see` with the cells of each of the rows from `start` on, and how it ends, until `count` are seen.
     pub(crate) fn for_each_row(
         &self,
         start: usize,
         count: usize,
-        mut see: impl FnMut(&Clusters, &[Cell], bool),
+        mut see: impl FnMut(&Clusters, &[Cell], RowEnd),
     ) {
         // Blocks are dropped as a whole, so there are mostly some rows more than the limit allows to be seen.
         let hidden = self.rows - self.rows();
@@ -263,7 +273,7 @@ impl History {
                     continue;
                 }
                 block.unpack(index, clusters, &mut cells);
-                let open = block.entries.get(index).is_some_and(|entry| entry.flags & OPEN != 0);
+                let flags = block.entries.get(index).map_or(0, |entry| entry.flags);
                 let mut rest = &cells[..];
                 for row in 0..rows {
                     let (head, tail) = split_row(rest, self.cols);
@@ -271,7 +281,14 @@ impl History {
                     if skip > 0 {
                         skip -= 1;
                     } else if left > 0 {
-                        see(clusters, head, row + 1 < rows || open);
+                        let is_short = head.len() < self.cols && flags & FILLED == 0;
+                        let end = match row + 1 < rows {
+                            true => RowEnd::Wrapped,
+                            false if flags & OPEN == 0 => RowEnd::Line,
+                            false if is_short => RowEnd::Parted,
+                            false => RowEnd::Wrapped,
+                        };
+                        see(clusters, head, end);
                         left -= 1;
                     }
                 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::cells::cell::Cell;
 use crate::cells::clusters::Clusters;
 use crate::cells::grid::{Grid, Slot};
+use crate::cells::history::RowEnd;
 use crate::cells::style::Look;
 use crate::cells::width;
 use crate::draw::diff;
@@ -69,7 +70,7 @@ impl<'a> Painter<'a> {
     pub(crate) fn scrollback(mut self, out: &mut Vec<u8>) {
         let (cols, last) = (self.grid.cols(), self.grid.rows() - 1);
         let mut lines = 0;
-        self.state.history.for_each_row(0, usize::MAX, |clusters, cells, wrapped| {
+        self.state.history.for_each_row(0, usize::MAX, |clusters, cells, end| {
             let row = last.min(lines);
             lines += 1;
             match cells {
@@ -79,11 +80,11 @@ impl<'a> Painter<'a> {
             }
             // What comes in from below takes the background at hand.
             self.pen(Cell::BLANK, out);
-            // No terminal can be made to go on after so short a row, where the scrollback has parted a line and laid it out anew.
-            if !wrapped || cells.len() + 1 < cols {
+            // A row that was parted before its end cannot be made to wrap.
+            if end != RowEnd::Wrapped {
                 return out.extend_from_slice(b"\r\n");
             }
-            if cells.len() + 1 == cols {
+            if cells.len() < cols {
                 // What did not fit there was wide.
                 spell::place(row, cols - 1, out);
                 out.extend_from_slice("\u{3000}".as_bytes());

@@ -25,7 +25,7 @@ impl Emulator {
     }
 
     /// Like [`redraw`](Self::redraw), with the scrollback before it. A line of more than 16,384 columns that was laid out anew may
-    /// be two lines there.
+    /// be two lines there, and wide characters do not survive a terminal of one column.
     #[must_use]
     pub fn redraw_with_scrollback(&self) -> Vec<u8> {
         self.draw(true)

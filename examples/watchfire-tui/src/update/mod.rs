@@ -156,7 +156,7 @@ fn screen(model: &mut Model, session: String, snapshot: Arc<Snapshot>) -> Vec<Co
             let new = snapshot.scrollback.end.saturating_sub(before.scrollback.end);
             terminal.back = terminal.back.saturating_add(new);
         } else {
-            // Lines have other numbers now: other breaks, or the session was taken over since it was resized.
+            // None of the lines has its number any more: they have other breaks, were dropped, or another daemon counts anew.
             terminal.lines = (0, Vec::new());
         }
     }
@@ -194,7 +194,7 @@ fn found(model: &mut Model, line: Option<u64>) -> Vec<Command> {
     let kept = model.terminal.snapshot.as_ref().map_or(0..0, |screen| screen.scrollback.clone());
     let end = kept.end;
     match (line, &model.overlay) {
-        // Lines have other numbers since a resize that came in between.
+        // Lines have other numbers since a resize that came in between, or this one is gone.
         (Some(line), Some(Overlay::Find(text))) if line < kept.start => {
             vec![Command::Find { text: text.text(), before: end }]
         }

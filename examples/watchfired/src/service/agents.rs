@@ -243,7 +243,7 @@ impl AgentService for Daemon {
             let end = request.offset.saturating_add(limit.into()).clamp(kept.start, kept.end);
             let lines: Vec<_> = session.scrollback(request.offset..end).iter().map(diff::line).collect();
             // What is not kept any more is left out at the beginning, also what went since the first look.
-            let offset = end - lines.len() as u64;
+            let offset = end.saturating_sub(lines.len() as u64);
             Ok(proto::ScrollbackLines { lines, offset, total: session.snapshot().scrollback.end })
         };
         answer(read.await)

@@ -210,7 +210,7 @@ impl ProjectShared {
         for (key, having) in found.iter().filter(|(key, _)| !known.contains(key)) {
             let further = match having.len() {
                 0 | 1 => String::new(),
-                all => format!(" (it is in {} other tasks, too)", all - 1),
+                all => format!(" (it is in {all} tasks)"),
             };
             self.notice(NoticeCode::UnknownKey, having.first().copied(), format!("{key}{further}"));
         }

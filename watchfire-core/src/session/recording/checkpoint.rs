@@ -7,8 +7,8 @@ use super::reader::Recording;
 use crate::files::{Replace, read_untrusted};
 use crate::terminal::Size;
 
-/// Output after which the screen is written again, or as much as the screen took: it is never more than the output. Little beside
-/// what the segments keep.
+/// Output after which the screen is written again: as much as the screen takes on disk, within these bounds. That is less than what
+/// the segments keep.
 const EVERY: RangeInclusive<u64> = 4 << 20..=32 << 20;
 /// Upper bound for one. A long scrollback in many colours is a few megabytes, and one that is larger is left out.
 pub(in crate::session) const LARGEST: usize = 64 << 20;
@@ -65,25 +65,25 @@ impl Checkpoints {
         }
     }
 
-    /// Reads the last one, and how often the terminal was resized after it, or after the start of the session. `None` if there is
-    /// none that can be read.
+    /// Reads the last one, `None` if there is none that can be read, and how often lines got other numbers since then.
     pub(in crate::session) async fn read(&mut self) -> (Option<Checkpoint>, u64) {
         let folder = self.folder.clone();
         let read = move || {
             let checkpoint = Checkpoint::read(&folder.join(NAME));
-            let resizes = Recording::resizes(&folder, checkpoint.as_ref().map(|it| (it.offset, it.size)));
-            (checkpoint, resizes)
+            let known = checkpoint.as_ref().map(|it| (it.offset, it.size));
+            let renumberings = Recording::renumberings(&folder, known);
+            (checkpoint, renumberings)
         };
-        let (checkpoint, resizes) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+        let (checkpoint, renumberings) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
         self.last = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.offset);
-        (checkpoint, resizes)
+        (checkpoint, renumberings)
     }
 }
 
 impl Checkpoint {
     fn read(path: &Path) -> Option<Self> {
-        // What stands before the screen is some bytes more.
-        let bytes = read_untrusted(path, LARGEST as u64 + 64).ok()??;
+        // With what stands before the screen, and an unfinished sequence behind it.
+        let bytes = read_untrusted(path, LARGEST as u64 + (1 << 20)).ok()??;
         let (offset, rest) = bytes.split_first_chunk()?;
         let (line, rest) = rest.split_first_chunk()?;
         let (cols, rest) = rest.split_first_chunk()?;

@@ -111,20 +111,23 @@ impl Recording {
         Ok(ending)
     }
 
-    /// Returns how often the terminal was resized after this offset, at which it had this size, or after the start. What cannot be
-    /// read counts as none.
-    pub(super) fn resizes(folder: &Path, after: Option<(u64, Size)>) -> u64 {
+    /// Returns how often lines of the scrollback got other numbers since a checkpoint with this offset and size, or since the start:
+    /// by a resize, and where output that followed is not kept any more. What cannot be read counts as none.
+    pub(super) fn renumberings(folder: &Path, checkpoint: Option<(u64, Size)>) -> u64 {
         let reader = Reader::new(folder.to_owned());
-        let (mut count, mut size) = (0, None);
-        for start in reader.segments().unwrap_or_default() {
+        let segments = reader.segments().unwrap_or_default();
+        let after = checkpoint.map_or(0, |(offset, _)| offset);
+        let is_gone = segments.first().is_some_and(|first| *first > after);
+        let (mut count, mut size) = (u64::from(is_gone), None);
+        for start in segments {
             let index = reader.read_file(start, INDEX, 0).ok().flatten().unwrap_or_default();
             for entry in Entry::decode_all(&index) {
                 let What::Resize(now) = entry.what else { continue };
                 // The first entry of a segment repeats the size.
                 let is_new = size.replace(now).is_some_and(|before| before != now);
-                let is_later =
-                    after.is_none_or(|after| (entry.offset, now) != after && entry.offset >= after.0);
-                count += u64::from(is_new && is_later);
+                // The last resize at the offset of the checkpoint may be the one that it shows.
+                let is_known = count == 0 && checkpoint == Some((entry.offset, now));
+                count += u64::from(is_new && entry.offset >= after && !is_known);
             }
         }
         count

@@ -15,9 +15,8 @@ use crate::terminal::{Escapes, Line, Scrolled, Size, Snapshot, Terminal};
 
 /// Upper bound for an unfinished sequence that is repeated after a redraw.
 const TAIL: u64 = 64 << 10;
-/// Number of lines by which a terminal that was resized goes on in a later program: more than the earlier one can have counted
-/// between two resizes.
-const RESIZED: u64 = 1 << 32;
+/// Distance of the numbers of lines of a later program, where those of an earlier one are not known: more than one can count.
+const UNKNOWN: u64 = 1 << 32;
 
 /// Screen of one session. The pump feeds it; attachments, the typist and the backend read it.
 ///
@@ -95,8 +94,9 @@ impl Screen {
         self.log.skip_output(length);
     }
 
-    /// Shows an earlier program's screen, and of the output only what follows it. The terminal was resized so often since then.
-    pub(in crate::session) fn restore(&self, checkpoint: Option<&Checkpoint>, resizes: u64) {
+    /// Shows an earlier program's screen, and of the output only what follows it. Since then, lines have got other numbers as often as
+    /// `renumberings` says.
+    pub(in crate::session) fn restore(&self, checkpoint: Option<&Checkpoint>, renumberings: u64) {
         let mut fed = self.lock();
         if let Some(checkpoint) = checkpoint {
             let size = fed.terminal.snapshot().size;
@@ -109,10 +109,10 @@ impl Screen {
             drop(fed.terminal.take_replies());
             fed.shown = checkpoint.offset;
         }
-        if resizes > 0 {
-            // Each gave the lines numbers that must not come again.
-            let before = checkpoint.map_or(0, |checkpoint| checkpoint.line / RESIZED);
-            fed.terminal.renumber_scrollback(before.saturating_add(resizes).saturating_mul(RESIZED));
+        if renumberings > 0 {
+            // Those of before must not come again.
+            let before = checkpoint.map_or(0, |checkpoint| checkpoint.line / UNKNOWN);
+            fed.terminal.renumber_scrollback(before.saturating_add(renumberings).saturating_mul(UNKNOWN));
         }
     }
 

@@ -44,6 +44,7 @@ async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
     Checkpoints::beside(kept.path()).write(checkpoint).await;
     let stage = Stage::keeping(3, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
         parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+        parts.taken = Some(Taken::default());
     });
     shows(&stage, "first\nsecond").await;
 
@@ -65,6 +66,7 @@ async fn of_the_output_only_what_follows_a_kept_screen_is_fed_again() {
     Checkpoints::beside(kept.path()).write(checkpoint).await;
     let stage = Stage::keeping(0, "first\r\nsecond", Arc::new(SystemClock), |parts, _| {
         parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+        parts.taken = Some(Taken::default());
     });
     // It was drawn for four columns and two rows, of which one scrolled by. The plain terminal joins no rows.
     shows(&stage, "efg\nsecond").await;
@@ -114,9 +116,9 @@ async fn raw_output_goes_on_after_all_that_was_printed() {
     }
 }
 
-/// The recording says how often the terminal was resized since its screen was kept, or since the beginning.
+/// The recording says how often lines got other numbers since the screen was kept, or since the beginning.
 #[tokio::test]
-async fn resizes_since_a_screen_was_kept_are_counted() {
+async fn numbers_that_have_changed_since_a_screen_was_kept_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("a.recording");
     let (small, large) = (Size::new(80, 24), Size::new(120, 40));
@@ -132,9 +134,15 @@ async fn resizes_since_a_screen_was_kept_are_counted() {
         screens.write(at(offset, size)).await;
         assert_eq!(screens.read().await, (Some(at(offset, size)), resizes), "{offset} {size:?}");
     }
+    // Back to the size of the checkpoint, without any output in between.
     recorder.resize(small);
     recorder.resize(large);
+    assert_eq!(screens.read().await.1, 2);
+    // Output that followed the checkpoint is not kept any more.
+    std::fs::rename(recording.join("0000000000000000.out"), recording.join("0000000000000009.out")).unwrap();
     assert_eq!(screens.read().await.1, 1);
+    screens.write(at(9, large)).await;
+    assert_eq!(screens.read().await.1, 0);
     let mode = std::fs::metadata(recording.join("checkpoint")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

@@ -67,12 +67,14 @@ pub(in crate::session) async fn run(
 ) {
     let (mut offset, mut alarm) = (0, None);
     // Where an earlier program kept a screen, the terminal needs only what follows it. The rest is read for the log alone.
-    if let Some(screens) = &mut sinks.screens {
-        let (checkpoint, resizes) = screens.read().await;
+    if let Some(screens) = &mut sinks.screens
+        && shared.is_taken
+    {
+        let (checkpoint, renumberings) = screens.read().await;
         let shared = Arc::clone(&shared);
-        // On a thread of its own: to draw a long scrollback takes a while.
-        let restored = spawn_blocking(move || shared.screen.restore(checkpoint.as_ref(), resizes)).await;
-        if let Err(error) = restored
+        // Not on a thread of the runtime: to draw a long scrollback takes a while.
+        let restore = move || shared.screen.restore(checkpoint.as_ref(), renumberings);
+        if let Err(error) = spawn_blocking(restore).await
             && let Ok(panic) = error.try_into_panic()
         {
             resume_unwind(panic);
@@ -158,6 +160,8 @@ pub(in crate::session) async fn run(
     }
     if let Some(screens) = &mut sinks.screens
         && *shared.stop.borrow() == Some(StopReason::Detached)
+        // Where reading failed before it, the last one is better.
+        && shared.screen.has_read_what_it_shows()
     {
         screens.write(shared.screen.checkpoint()).await;
     }

@@ -12,7 +12,7 @@ use super::files::{Files, PROJECTS, SETTINGS};
 use super::{NewProject, identity, project};
 use crate::clock::Clock;
 use crate::files::make_private;
-use crate::model::{Project, ProjectEntry, ProjectId, ProjectIndex, Settings};
+use crate::model::{Project, ProjectEntry, ProjectId, ProjectIndex, ProjectStatus, Settings};
 use crate::store::Holder;
 use crate::store::changes::lock;
 use crate::store::yaml::follow::{Pace, Watched, follow};
@@ -202,6 +202,15 @@ impl Home {
             Ok(())
         })
         .await
+    }
+
+    /// Returns true if the project at `root` is archived.
+    ///
+    /// # Errors
+    /// Those of [`ensure_registered`](Self::ensure_registered), but for the last.
+    pub async fn is_archived(&self, root: impl Into<PathBuf>) -> Result<bool> {
+        let root = root.into();
+        self.run(move |_| Ok(project::read(&root)?.1.status == ProjectStatus::Archived)).await
     }
 
     /// Repairs the index: reads the project at `root`, registers it if missing, corrects its path if it has moved,
