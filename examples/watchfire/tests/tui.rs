@@ -454,6 +454,12 @@ fn lines_are_found_and_copied() {
     fs::write(&script, "run seq 1000; echo the needle; seq 2000 3500\nsay at last\nchat").unwrap();
     let mut shown = Shown::start(&home, &root, &[], &[("WATCHFIRE_SCRIPT", script.to_str().unwrap())]);
     shown.wait("at last");
+    // A resize numbers lines anew, and a search of before begins again.
+    until("the terminal is as high as its panel", || {
+        let text = shown.text();
+        let rows = text.lines().filter_map(|row| row.split_once("││"));
+        rows.filter(|(_, row)| !row.trim_matches(['│', ' ']).is_empty()).count() > 24
+    });
     shown.keys("\t\x1b/NEEDLE\r");
     shown.wait("the needle");
     shown.keys("\r");
