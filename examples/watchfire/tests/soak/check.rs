@@ -39,7 +39,8 @@ pub(super) async fn problems(world: &World, person: &Person<'_>) -> Vec<String> 
     aftermath::verified(world, &root, &mut wrong);
     // 6
     let count = u32::try_from(person.kinds.len()).unwrap();
-    aftermath::claims(folder, count, &mut wrong).await;
+    let tasks: Vec<_> = (1..=count).map(|task| TaskNumber::new(task).unwrap()).collect();
+    aftermath::claims(folder, &tasks, &mut wrong).await;
     aftermath::outcomes(folder, &mut wrong);
     // 7
     processes(folder, &mut wrong);
