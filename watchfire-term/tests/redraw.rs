@@ -321,7 +321,7 @@ fn the_longest_lines_are_redrawn() {
     }
 }
 
-/// What is drawn is what the child has written, and not the frame that is shown meanwhile.
+/// The redraw holds all that was written, with the lines of a frame that is still held back from viewers.
 #[test]
 fn the_scrollback_is_redrawn_while_a_frame_is_held_back() {
     let mut terminal = Emulator::new(SIZE);

@@ -35,14 +35,14 @@ struct Entry {
     flags: u8,
 }
 
-/// How a row ends.
+/// What the end of a row is to its line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RowEnd {
-    /// With its line.
+    /// The line ends here, too.
     Line,
-    /// It goes on in the next row.
+    /// The line goes on in the next row.
     Wrapped,
-    /// It goes on in the next row although it is not full: the line is longer than what is kept as one, and was laid out anew.
+    /// The line goes on although this row is not full: it is longer than what is kept as one line, and was laid out anew.
     Parted,
 }
 

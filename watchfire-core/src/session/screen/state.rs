@@ -15,7 +15,8 @@ use crate::terminal::{Escapes, Line, Scrolled, Size, Snapshot, Terminal};
 
 /// Upper bound for an unfinished sequence that is repeated after a redraw.
 const TAIL: u64 = 64 << 10;
-/// Distance of the numbers of lines of a later program, where those of an earlier one are not known: more than one can count.
+/// Where an earlier program's numbers of lines are not known, the next one counts from the next multiple of this: more than any
+/// program counts.
 const UNKNOWN: u64 = 1 << 32;
 
 /// Screen of one session. The pump feeds it; attachments, the typist and the backend read it.

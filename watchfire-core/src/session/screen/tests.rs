@@ -290,7 +290,7 @@ fn a_frame_whose_time_runs_out_is_delivered_without_more_output() {
     assert_eq!(changed(&mut attachment).snapshot.text(), "frame<");
 }
 
-/// Where reading the output of before fails, offsets are those of the screen that was kept.
+/// A kept screen counts as shown up to its offset, even if the output before it cannot be read.
 #[test]
 fn a_screen_may_show_more_than_could_be_read() {
     let world = world(Size::new(10, 3));

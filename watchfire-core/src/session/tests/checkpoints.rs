@@ -57,6 +57,20 @@ async fn what_was_on_the_screen_before_the_oldest_output_is_there_again() {
     assert!(matches!(&next, ScreenUpdate::Output { offset: 13, bytes } if **bytes == *b"!"), "{next:?}");
 }
 
+/// Only a session that was taken over has an earlier screen. A file that lies there is none of a new one's.
+#[tokio::test]
+async fn a_new_session_begins_with_an_empty_screen() {
+    let kept = tempfile::tempdir().unwrap();
+    let checkpoint =
+        Checkpoint { offset: 7, line: 3, size: Size::new(9, 3), redraw: b"\x1bcforeign\r\n".to_vec() };
+    Checkpoints::beside(kept.path()).write(checkpoint).await;
+    let stage = Stage::start("first\r\nsecond", Arc::new(SystemClock), |parts, _| {
+        parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+    });
+    shows(&stage, "first\nsecond").await;
+    assert_eq!(stage.session.snapshot().scrollback.start, 0);
+}
+
 /// Shown is what was kept, and not what the same output would make of another terminal.
 #[tokio::test]
 async fn of_the_output_only_what_follows_a_kept_screen_is_fed_again() {
@@ -147,7 +161,7 @@ async fn numbers_that_have_changed_since_a_screen_was_kept_are_counted() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Who reads without following waits until the session has caught up.
+/// A caller that reads the screen once, and follows no changes, waits until a session that was taken over shows the present.
 #[tokio::test]
 async fn the_scrollback_of_a_session_that_was_taken_over_is_waited_for() {
     let all: String = (0..30).map(|n| format!("{n}\r\n")).collect();
@@ -172,4 +186,22 @@ async fn a_screen_is_kept_now_and_then_and_when_its_session_is_left() {
     stage.process.exit(0);
     let checkpoint = kept(&stage, checkpoint.offset + 4).await;
     assert!(String::from_utf8(checkpoint.redraw).unwrap().contains("first\r\nlast"));
+}
+
+/// What the terminal shows then lacks the sequence that the kept screen ends in.
+#[tokio::test]
+async fn a_kept_screen_stays_where_the_output_could_not_be_read_up_to_it() {
+    let kept = tempfile::tempdir().unwrap();
+    let redraw = b"\x1bcshown\x1b[3".to_vec();
+    let checkpoint = Checkpoint { offset: 100, line: 0, size: Size::default(), redraw };
+    Checkpoints::beside(kept.path()).write(checkpoint).await;
+    let stage = Stage::keeping(50, "lost", Arc::new(SystemClock), |parts, _| {
+        parts.sinks.screens = Some(Checkpoints::beside(kept.path()));
+        parts.taken = Some(Taken::default());
+    });
+    stage.session.stop_because(StopReason::Detached);
+    stage.process.exit(0);
+    within(stage.session.ended()).await;
+    let (checkpoint, _) = Checkpoints::beside(kept.path()).read().await;
+    assert_eq!(checkpoint.unwrap().redraw, b"\x1bcshown\x1b[3");
 }

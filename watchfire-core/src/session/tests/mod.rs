@@ -38,7 +38,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Played {
     output: watch::Sender<Vec<u8>>,
-    /// Offset of the oldest output that is kept.
+    /// Offset of the oldest output that is kept. Reading fails if none was printed there.
     oldest: usize,
     input: Mutex<Vec<u8>>,
     exit: watch::Sender<Option<Exit>>,
@@ -91,7 +91,8 @@ impl SessionProcess for Played {
         let from = usize::try_from(offset).unwrap().max(self.oldest);
         let mut output = self.output.subscribe();
         let more = |output: &Vec<u8>| output.len() > from || self.exit.borrow().is_some();
-        let bytes = Bytes::copy_from_slice(&output.wait_for(more).await.unwrap()[from..]);
+        let bytes = output.wait_for(more).await.unwrap().get(from..).map(Bytes::copy_from_slice);
+        let bytes = bytes.ok_or_else(|| Error::new(ErrorKind::Io, "it cannot be read"))?;
         Ok(Output { offset: from as u64, ended: bytes.is_empty(), bytes })
     }
 

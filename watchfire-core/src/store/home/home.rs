@@ -207,7 +207,7 @@ impl Home {
     /// Returns true if the project at `root` is archived.
     ///
     /// # Errors
-    /// Those of [`ensure_registered`](Self::ensure_registered), but for the last.
+    /// `not_found` when there is no project, `malformed`.
     pub async fn is_archived(&self, root: impl Into<PathBuf>) -> Result<bool> {
         let root = root.into();
         self.run(move |_| Ok(project::read(&root)?.1.status == ProjectStatus::Archived)).await
