@@ -306,14 +306,14 @@ fn a_closed_pipe() {
     assert_eq!(done.stderr, b"");
 }
 
-/// Output that cannot be written is an error, and a text may begin with a dash.
+/// Output that cannot be written is an error; a text may begin with a dash, and a title needs no flag.
 #[test]
 fn a_full_disk_and_dashes() {
     let world = World::new();
     let root = world.project("project", "");
-    world
-        .run(&root, ["task", "add", "--title", "T", "--prompt", "- one\n- two", "--criteria", "- it works"])
-        .good();
+    world.run(&root, ["task", "add", "T", "--prompt", "- one\n- two", "--criteria", "- it works"]).good();
+    let twice = world.run(&root, ["task", "add", "T", "--title", "U"]);
+    twice.code(2);
     for words in [&["task", "list"][..], &["--help"], &["--version"]] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let child = world.command(&root, words).stdout(full).spawn().unwrap();

@@ -60,6 +60,8 @@ pub(crate) struct Session<'a> {
     spool: Spool,
     /// What its hooks said, beside what was learnt otherwise.
     pub(crate) hooked: Vec<Fact>,
+    /// True while it paints nothing, or has painted for a second.
+    rests: bool,
     pub(crate) launch: Launch,
     pub(crate) facts: Vec<Fact>,
     pub(crate) messages: Vec<Message>,
@@ -184,6 +186,7 @@ impl Case {
             spool: Spool::open(&self.context.session_dir, SpoolLimits::default())
                 .map_err(|error| error.report())?,
             hooked: Vec::new(),
+            rests: false,
             launch,
             facts: Vec::new(),
             messages: Vec::new(),
@@ -275,6 +278,7 @@ impl Session<'_> {
             // Some never stop to draw.
             let look = bytes.is_none() || read.elapsed() > Duration::from_secs(1);
             bytes.iter().for_each(|bytes| self.take(bytes));
+            self.rests = look;
             if look {
                 read = Instant::now();
                 self.quiet();
@@ -459,7 +463,8 @@ impl Session<'_> {
             Readiness::Screen { any_of, none_of, .. } => self.until("ready for input", 60, |session| {
                 let screen = session.terminal.snapshot().text();
                 let shows = |texts: &[String]| texts.iter().any(|text| screen.contains(text));
-                shows(&any_of) && !shows(&none_of)
+                // As sessions do: what is typed while it paints can be lost.
+                session.rests && shows(&any_of) && !shows(&none_of)
             }),
             _ => Ok(()),
         }

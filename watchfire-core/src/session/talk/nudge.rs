@@ -5,9 +5,13 @@ use std::future::pending;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::backend::{Source, Status};
+use crate::clock::Clock;
 use crate::model::Question;
 use crate::observe::Body;
+use crate::session::state::Activity;
 use crate::session::state::claim::Completion;
 use crate::session::state::notes::note;
 use crate::session::{Blocks, Session};
@@ -15,6 +19,8 @@ use crate::session::{Blocks, Session};
 /// Time for which an agent must be idle before its turn counts as over. A claim is often written in the last moment, and
 /// screens flicker.
 const REST: Duration = Duration::from_secs(5);
+/// Time for which it must be idle where no end of a turn was seen: a short turn can begin and end between two looks at its screen.
+const UNSEEN: Duration = Duration::from_secs(30);
 
 /// Watches for turns that end without a claim. Never returns.
 pub(in crate::session) async fn run(session: &Session, completion: &Completion) -> Infallible {
@@ -25,8 +31,13 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
     // Of a session that was taken over, what is known first is how it stood.
     drop(shared.ready.subscribe().wait_for(|ready| *ready).await);
     loop {
-        let over = activity.wait_for(|now| now.status == Status::Idle && now.turns > heard).await;
-        let Ok(turns) = over.map(|now| now.turns) else { return pending().await };
+        let mut idle = activity.clone();
+        let over = tokio::select! {
+            biased;
+            over = activity.wait_for(|now| now.status == Status::Idle && now.turns > heard) => over.map(|now| now.turns).ok(),
+            turns = long_idle(&mut idle, &*shared.clock) => turns,
+        };
+        let Some(turns) = over else { return pending().await };
         let rested = tokio::select! {
             // In this order: a new turn or an obstacle that comes together with the timer wins over it.
             biased;
@@ -68,6 +79,18 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
         // Does nothing if the question has its answer. Otherwise a person has typed at the terminal, or the agent
         // goes on by itself.
         shared.withdraw(&id);
+    }
+}
+
+/// Waits until the agent has been idle for long, and returns the number of its turns; `None` if it has ended.
+async fn long_idle(activity: &mut watch::Receiver<Activity>, clock: &dyn Clock) -> Option<u64> {
+    loop {
+        let turns = activity.wait_for(|now| now.status == Status::Idle).await.ok()?.turns;
+        tokio::select! {
+            biased;
+            _ = activity.wait_for(|now| now.status != Status::Idle) => {}
+            () = clock.sleep_until(clock.boot_time() + UNSEEN) => return Some(turns),
+        }
     }
 }
 

@@ -74,6 +74,20 @@ async fn a_turn_without_a_claim_is_questioned_once_then_a_person_is_asked() {
     assert_eq!(within(stage.session.ended()).await.cause, Cause::Claimed);
 }
 
+/// A short turn can begin and end between two looks at the screen.
+#[tokio::test]
+async fn a_turn_that_nobody_saw_is_over_too() {
+    let stage = working();
+    turn(&stage, "Shall I?").await;
+    typed(&stage, "you have not said how your task ended").await;
+    let first = asked(&stage, 1).await.unwrap();
+    within(stage.session.answer(&first, "You shall.")).await.unwrap();
+    typed(&stage, "You shall.").await;
+    asked(&stage, 0).await;
+    assert_ne!(asked(&stage, 1).await.unwrap(), first);
+    assert_eq!(stage.process.typed().matches("you have not said").count(), 1);
+}
+
 #[tokio::test]
 async fn a_person_is_asked_where_the_agent_cannot_be() {
     let stage = working();

@@ -15,10 +15,13 @@ use crate::{compose, terminal};
 #[command(after_help = "\
 Examples:
   watchfire task add                                     asks, on a terminal
-  watchfire task add --title 'Fix the build' --prompt 'See the log in ci.txt.' --ready
-  watchfire task add --title 'Port the parser' --prompt-file plan.md --depends-on 3
-  git diff | watchfire task add --title 'Review this' --prompt -")]
+  watchfire task add 'Fix the build' --prompt 'See the log in ci.txt.' --ready
+  watchfire task add 'Port the parser' --prompt-file plan.md --depends-on 3
+  git diff | watchfire task add 'Review this' --prompt -")]
 pub(crate) struct AddArgs {
+    /// Its title, as with --title
+    #[arg(value_name = "TITLE", conflicts_with = "title")]
+    words: Option<String>,
     /// Title, on one line
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -57,11 +60,12 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit> {
         compose::check_agent(agent, &project.home.settings().await?)?;
     }
     // A title on the command line means that the person is done: nothing else is asked.
-    let asks = args.title.is_none();
+    let title = args.title.or(args.words);
+    let asks = title.is_none();
     if asks && (context.out.json || !terminal::is_interactive()) {
-        return Err(Failure::usage("a task needs a title", "watchfire task add --title TEXT --prompt TEXT"));
+        return Err(Failure::usage("a task needs a title", "watchfire task add TITLE --prompt TEXT"));
     }
-    let title = args.title.map_or_else(|| ask::line("Title", ""), Ok)?;
+    let title = title.map_or_else(|| ask::line("Title", ""), Ok)?;
     let prompt = ask::given(args.prompt, args.prompt_file.as_deref())?;
     let prompt = prompt.map_or_else(|| if asks { ask::lines("Prompt") } else { Ok(String::new()) }, Ok)?;
     let criteria = args

@@ -138,7 +138,25 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
             reason.push_str("; put quotes around a value that contains `: `");
         }
     }
-    Fault { line, reason }
+    let again = error.location().and_then(|location| again(text, &location, &reason));
+    Fault { line: again.or(line), reason }
+}
+
+/// Returns the line in which a duplicate key is given again. The library tells where its map begins.
+fn again(text: &str, map: &serde_yaml::Location, reason: &str) -> Option<usize> {
+    let (_, key) = reason.split_once("duplicate ")?;
+    let key = key.split(['"', '`']).nth(1)?;
+    let is_key = |line: &str| {
+        let rest = line.trim_start();
+        line.len() - rest.len() + 1 == map.column()
+            && rest
+                .trim_start_matches(['"', '\''])
+                .strip_prefix(key)
+                .is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
+    };
+    let mut lines = text.lines().enumerate().skip(map.line().saturating_sub(1));
+    lines.by_ref().find(|(_, line)| is_key(line))?;
+    lines.find(|(_, line)| is_key(line)).map(|(number, _)| number + 1)
 }
 
 /// Finds the field at fault where the library does not name it: values that are well-formed YAML, but invalid.
@@ -212,8 +230,9 @@ mod tests {
             (GOOD.replace("title: t", "title: a: b"), Some(4), "put quotes around"),
             (GOOD.replace("title: t", "title: \"cut"), None, "quoted scalar"),
             (format!("{GOOD}prompt: |\n\tx\n"), Some(7), "a tab where YAML wants spaces"),
-            (format!("{GOOD}title: again\n"), None, "duplicate field `title`"),
-            (format!("{GOOD}odd: 1\nodd: 2\n"), None, "duplicate entry with key \"odd\""),
+            (format!("{GOOD}title: again\n"), Some(6), "duplicate field `title`"),
+            (format!("{GOOD}odd: 1\n'odd': 2\n"), Some(7), "duplicate entry with key \"odd\""),
+            (format!("{GOOD}odd:\n  a: 1\n  odd: 2\n  a: 3\n"), Some(9), "duplicate entry with key \"a\""),
             (format!("{GOOD}---\n{GOOD}"), None, "more than one document"),
             (GOOD.replace("version: 1", "version: 2"), None, "newer than this program knows"),
             (GOOD.replace("version: 1", "version: 0"), None, "no version"),
