@@ -386,8 +386,8 @@ impl Terminal for Emulator {
         Self::redraw(self)
     }
 
-    fn redraw_with_scrollback(&mut self) -> (Vec<u8>, u64) {
-        (Self::redraw_with_scrollback(self), self.state.history.numbers().end)
+    fn redraw_with_scrollback(&mut self, most: usize) -> (Vec<u8>, u64) {
+        (Self::redraw_with_scrollback(self, most), self.state.history.numbers().end)
     }
 
     fn renumber_scrollback(&mut self, end: u64) {

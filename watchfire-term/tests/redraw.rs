@@ -253,7 +253,7 @@ proptest! {
         terminal.process(first.join("\r\n").as_bytes());
         terminal.resize(size);
         terminal.process((rest.join("\r\n") + "\x1b\\").as_bytes());
-        let redrawn = terminal.redraw_with_scrollback();
+        let redrawn = terminal.redraw_with_scrollback(usize::MAX);
         let mut other = Emulator::with_options(terminal.size(), others.clone());
         other.process(&redrawn);
         let shown = format!(
@@ -304,21 +304,44 @@ proptest! {
 /// Of a line that is longer than what the scrollback keeps as one, every character is redrawn, and nothing else.
 #[test]
 fn the_longest_lines_are_redrawn() {
-    for (first, cols) in [(13, 13), (13, 11), (13, 8), (80, 19), (79, 26)] {
+    let (narrow, wide) = ("0123456789".repeat(2_000), "字".repeat(20_000));
+    for (first, cols, text) in [
+        (13, 13, &narrow),
+        (13, 11, &narrow),
+        (13, 8, &narrow),
+        (80, 19, &narrow),
+        (79, 26, &narrow),
+        (13, 11, &wide),
+        (13, 9, &wide),
+        (13, 8, &wide),
+        (13, 20, &wide),
+    ] {
         let size = Size::new(cols, 6);
         let mut terminal = Emulator::new(Size::new(first, 6));
-        terminal.process("0123456789".repeat(2_000).as_bytes());
+        terminal.process(text.as_bytes());
         terminal.process("\r\n".repeat(8).as_bytes());
         terminal.resize(size);
         let mut other = Emulator::new(size);
-        other.process(&terminal.redraw_with_scrollback());
+        other.process(&terminal.redraw_with_scrollback(usize::MAX));
         let lines = |terminal: &Emulator| -> Vec<_> {
             terminal.scrollback(0..u64::MAX).iter().map(|line| line.text().to_owned()).collect()
         };
         assert_eq!(lines(&terminal), lines(&other), "{first} {cols}");
         other.resize(Size::new(100, 6));
-        assert_eq!(lines(&other).concat(), "0123456789".repeat(2_000), "{first} {cols}");
+        assert!(lines(&other).concat() == *text, "{first} {cols} {}", &text[..3]);
     }
+}
+
+/// A long link is written out wherever it begins again, which an agent can have all over its scrollback.
+#[test]
+fn a_scrollback_that_takes_too_much_is_left_out() {
+    let link = |n: usize| format!("\x1b]8;;http://x/{}{n}\x1b\\{n}", "a".repeat(2000));
+    let mut terminal = Emulator::new(Size::new(100, 5));
+    let row = [link(1), link(2)].concat().repeat(50) + "\x1b]8;;\x1b\\";
+    let copies: String = (2..=5).map(|to| format!("\x1b[1;1;1;100;1;{to};1;1$v")).collect();
+    terminal.process((row + &copies + "\x1b[5;1H" + &"\n\x1b[4;1;4;100;1;5;1;1$v".repeat(20)).as_bytes());
+    assert!(terminal.redraw_with_scrollback(usize::MAX).len() > 2 << 20);
+    assert!(terminal.redraw_with_scrollback(1 << 20) == terminal.redraw());
 }
 
 /// The redraw holds all that was written, with the lines of a frame that is still held back from viewers.
@@ -329,7 +352,7 @@ fn the_scrollback_is_redrawn_while_a_frame_is_held_back() {
     let shown = terminal.scrollback_numbers();
     terminal.process("\x1b[?2026hframe\r\n".repeat(5).as_bytes());
     assert_eq!(terminal.scrollback_numbers(), shown);
-    let (bytes, line) = Terminal::redraw_with_scrollback(&mut terminal);
+    let (bytes, line) = Terminal::redraw_with_scrollback(&mut terminal, usize::MAX);
     let mut other = Emulator::new(SIZE);
     other.process(&bytes);
     other.renumber_scrollback(line);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -167,6 +167,8 @@ impl Session {
             notes: parts.notes.clone(),
             mailbox,
             lining_up: tokio::sync::Mutex::default(),
+            resizing: tokio::sync::Mutex::default(),
+            owed: AtomicUsize::default(),
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
                 parts.context.settings.model.as_deref().unwrap_or_default(),
@@ -231,7 +233,7 @@ impl Session {
         // After the typist runs, since the opening lines go through its queue.
         let opening = shared.converse(|dialogue| dialogue.open());
         if !opening.is_empty() {
-            shared.reply(opening);
+            shared.reply(opening, None);
         }
         // Before the pump runs: an agent that prints at once and then waits paints its screen only then.
         let painted = shared.screen.changes();

@@ -437,6 +437,10 @@ impl Session {
         if self.has_ended() {
             return Err(self.off());
         }
+        // A terminal that grows to the present under another size gives its lines other numbers than before.
+        self.caught_up().await;
+        // One after the other: the last that is told to our terminal is the last that the guardian hears.
+        let _resizing = self.0.resizing.lock().await;
         let before = self.0.screen.snapshot().size;
         // Our terminal first: the program redraws at once, and that output is laid out for the new size.
         self.0.screen.resize(size);

@@ -343,7 +343,7 @@ fn a_redraw_shows_the_same_text(make: &Make) {
             other.feed(&terminal.redraw());
             assert_eq!(terminal.snapshot().text(), other.snapshot().text());
             let mut later = make(size);
-            let (redraw, line) = terminal.redraw_with_scrollback();
+            let (redraw, line) = terminal.redraw_with_scrollback(usize::MAX);
             later.feed(&redraw);
             assert_eq!(terminal.snapshot().text(), later.snapshot().text());
             let above = |terminal: &dyn Terminal| -> Vec<_> {

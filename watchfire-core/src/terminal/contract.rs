@@ -82,13 +82,16 @@ pub trait Terminal: Debug + Send + 'static {
         format!("\x1bc{}\x1b[{row};{col}H", snapshot.text().replace('\n', "\r\n")).into_bytes()
     }
 
-    /// Like [`redraw`](Self::redraw), with the scrollback before it: all that a terminal of a later program begins with. The second
+    /// Like [`redraw`](Self::redraw), with the scrollback before it, unless that takes more than `most` bytes: all that a terminal of a later program begins with. The second
     /// value is the number that the next line of the scrollback gets. While a frame is held back it is greater than in the snapshot.
     ///
     /// The default prints the text.
-    fn redraw_with_scrollback(&mut self) -> (Vec<u8>, u64) {
-        let (lines, snapshot) = (self.scrollback(0..u64::MAX), self.snapshot());
+    fn redraw_with_scrollback(&mut self, most: usize) -> (Vec<u8>, u64) {
+        let (mut lines, snapshot) = (self.scrollback(0..u64::MAX), self.snapshot());
         let (row, col) = (snapshot.cursor.row + 1, snapshot.cursor.col + 1);
+        if lines.iter().map(|line| line.text().len() + 2).sum::<usize>() > most {
+            lines.clear();
+        }
         let all: Vec<_> =
             lines.iter().chain(snapshot.lines.iter().map(|line| &**line)).map(Line::text).collect();
         let bytes = format!("\x1bc{}\x1b[{row};{col}H", all.join("\r\n")).into_bytes();

@@ -281,7 +281,7 @@ impl History {
                     if skip > 0 {
                         skip -= 1;
                     } else if left > 0 {
-                        let is_short = head.len() < self.cols && flags & FILLED == 0;
+                        let is_short = head.len() + usize::from(flags & FILLED != 0) < self.cols;
                         let end = match row + 1 < rows {
                             true => RowEnd::Wrapped,
                             false if flags & OPEN == 0 => RowEnd::Line,

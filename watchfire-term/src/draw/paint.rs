@@ -66,11 +66,16 @@ impl<'a> Painter<'a> {
         self.cluster(false, out);
     }
 
-    /// Prints the scrollback on a screen that was reset, and scrolls that until it is blank.
-    pub(crate) fn scrollback(mut self, out: &mut Vec<u8>) {
-        let (cols, last) = (self.grid.cols(), self.grid.rows() - 1);
+    /// Prints the scrollback on a screen that was reset, and scrolls that until it is blank. Prints nothing if it takes more than
+    /// `most` bytes.
+    pub(crate) fn scrollback(mut self, most: usize, out: &mut Vec<u8>) {
+        let (cols, last, begin) = (self.grid.cols(), self.grid.rows() - 1, out.len());
+        let most = begin.saturating_add(most);
         let mut lines = 0;
         self.state.history.for_each_row(0, usize::MAX, |clusters, cells, end| {
+            if out.len() > most {
+                return;
+            }
             let row = last.min(lines);
             lines += 1;
             match cells {
@@ -101,6 +106,9 @@ impl<'a> Painter<'a> {
             }
             out.extend_from_slice(RUN_ON);
         });
+        if out.len() > most {
+            return out.truncate(begin);
+        }
         self.cluster(false, out);
         // The cursor is in the row below the lines, and nothing else is on the screen.
         spell::place(last, 0, out);

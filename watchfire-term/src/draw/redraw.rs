@@ -21,17 +21,18 @@ impl Emulator {
     /// grapheme, sequence or frame.
     #[must_use]
     pub fn redraw(&self) -> Vec<u8> {
-        self.draw(false)
+        self.draw(None)
     }
 
-    /// Like [`redraw`](Self::redraw), with the scrollback before it. A line of more than 16,384 columns that was laid out anew may
+    /// Like [`redraw`](Self::redraw), with the scrollback before it, unless that takes more than `most` bytes: a few kilobytes of
+    /// long links can be spelt out as gigabytes. A line of more than 16,384 columns that was laid out anew may
     /// be two lines there, and wide characters do not survive a terminal of one column.
     #[must_use]
-    pub fn redraw_with_scrollback(&self) -> Vec<u8> {
-        self.draw(true)
+    pub fn redraw_with_scrollback(&self, most: usize) -> Vec<u8> {
+        self.draw(Some(most))
     }
 
-    fn draw(&self, scrollback: bool) -> Vec<u8> {
+    fn draw(&self, scrollback: Option<usize>) -> Vec<u8> {
         let state = &self.state;
         let mut out = b"\x1bc".to_vec();
         // 4 is the level after a reset.
@@ -41,8 +42,8 @@ impl Emulator {
         }
         // The painter begins from here, whatever the receiver's options are.
         out.extend_from_slice(b"\x1b[?2027l");
-        if scrollback {
-            Painter::new(state, &state.grid).scrollback(&mut out);
+        if let Some(most) = scrollback {
+            Painter::new(state, &state.grid).scrollback(most, &mut out);
         }
         match &state.other {
             Some(main) if state.alternate => {

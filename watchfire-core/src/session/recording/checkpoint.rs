@@ -45,6 +45,11 @@ impl Checkpoints {
         offset.saturating_sub(self.last) >= self.every
     }
 
+    /// Waits as long again, because none can be written at this offset.
+    pub(in crate::session) fn put_off(&mut self, offset: u64) {
+        self.last = offset;
+    }
+
     /// Writes one in place of the last.
     pub(in crate::session) async fn write(&mut self, checkpoint: Checkpoint) {
         self.last = checkpoint.offset;

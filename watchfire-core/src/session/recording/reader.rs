@@ -112,14 +112,18 @@ impl Recording {
     }
 
     /// Returns how often lines of the scrollback got other numbers since a checkpoint with this offset and size, or since the start:
-    /// by a resize, and where output that followed is not kept any more. What cannot be read counts as none.
+    /// by a resize, and where output that followed is not kept any more, with the resizes in it. What cannot be read counts as none.
     pub(super) fn renumberings(folder: &Path, checkpoint: Option<(u64, Size)>) -> u64 {
         let reader = Reader::new(folder.to_owned());
         let segments = reader.segments().unwrap_or_default();
         let after = checkpoint.map_or(0, |(offset, _)| offset);
-        let is_gone = segments.first().is_some_and(|first| *first > after);
+        // Also where it begins at the checkpoint: a resize there may stand in the segment before. One too many does no harm.
+        let is_gone = segments.first().is_some_and(|first| *first >= after && *first > 0);
         let (mut count, mut size) = (u64::from(is_gone), None);
+        let mut end = segments.first().copied().unwrap_or_default();
         for start in segments {
+            count += u64::from(start > end && start > after);
+            end = start + reader.length(start);
             let index = reader.read_file(start, INDEX, 0).ok().flatten().unwrap_or_default();
             for entry in Entry::decode_all(&index) {
                 let What::Resize(now) = entry.what else { continue };
@@ -238,6 +242,11 @@ impl Reader {
             self.end += bytes.len() as u64;
             *output = rest;
         }
+    }
+
+    /// Returns the length of a segment's output.
+    fn length(&self, start: u64) -> u64 {
+        path(&self.folder, start, OUTPUT).metadata().map_or(0, |about| about.len())
     }
 
     /// Reads a file of a segment from byte `from` on, or returns `None` if it is gone.

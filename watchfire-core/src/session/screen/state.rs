@@ -15,6 +15,9 @@ use crate::terminal::{Escapes, Line, Scrolled, Size, Snapshot, Terminal};
 
 /// Upper bound for an unfinished sequence that is repeated after a redraw.
 const TAIL: u64 = 64 << 10;
+const ESCAPE: u8 = 0x1b;
+/// Begin of a string that means nothing to any terminal.
+const UNKNOWN_STRING: &[u8] = b"\x1b]99999;";
 /// Where an earlier program's numbers of lines are not known, the next one counts from the next multiple of this: more than any
 /// program counts.
 const UNKNOWN: u64 = 1 << 32;
@@ -45,6 +48,10 @@ pub(super) struct Fed {
     pub(super) resizes: u64,
     /// Offset at the last resize.
     pub(super) resized_at: u64,
+    /// Where the output stands with regard to sequences.
+    sequence: Escapes,
+    /// Offset at which the latest sequence began.
+    sequence_at: u64,
     /// Number of attachments whose own terminals answer the agent's queries.
     answering: usize,
 }
@@ -54,12 +61,44 @@ impl Fed {
     pub(super) fn offset(&self) -> u64 {
         self.offset.max(self.shown)
     }
+
+    /// Follows the sequences in the output that comes next.
+    fn follow(&mut self, bytes: &[u8]) {
+        // `contains` looks at many bytes at once: most output that is plain is long.
+        let last = bytes.contains(&ESCAPE).then(|| bytes.iter().rposition(|byte| *byte == ESCAPE)).flatten();
+        let rest = match last {
+            // It ends whatever was before.
+            Some(at) => {
+                self.sequence_at = self.offset + at as u64;
+                bytes.get(at..).unwrap_or_default()
+            }
+            None if self.sequence == Escapes::Text => return,
+            None => bytes,
+        };
+        for c in String::from_utf8_lossy(rest).chars() {
+            self.sequence.pass(c);
+        }
+    }
+
+    /// Returns true within a string, such as an image, that is longer than what is repeated after a redraw.
+    fn is_within_long_string(&self) -> bool {
+        self.sequence == Escapes::String && self.sequence_at < self.offset.saturating_sub(TAIL)
+    }
 }
 
 impl Screen {
     pub(in crate::session) fn new(terminal: Box<dyn Terminal>, log: Log, clock: Arc<dyn Clock>) -> Self {
-        let fed =
-            Fed { terminal, offset: 0, shown: 0, behind: false, resizes: 0, resized_at: 0, answering: 0 };
+        let fed = Fed {
+            terminal,
+            offset: 0,
+            shown: 0,
+            behind: false,
+            resizes: 0,
+            resized_at: 0,
+            sequence: Escapes::Text,
+            sequence_at: 0,
+            answering: 0,
+        };
         Self {
             fed: Mutex::new(fed),
             changed: watch::Sender::new(false),
@@ -69,18 +108,19 @@ impl Screen {
         }
     }
 
-    /// Feeds output to the terminal and appends it to the log. Returns the terminal's answers to queries, unless an
-    /// attachment answers them.
-    pub(in crate::session) fn feed(&self, bytes: &[u8]) -> Vec<u8> {
+    /// Feeds output to the terminal and appends it to the log. Returns the terminal's answers if the output asks for something:
+    /// none where an attachment answers.
+    pub(in crate::session) fn feed(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut fed = self.lock();
         let known = usize::try_from(fed.shown.saturating_sub(fed.offset)).unwrap_or(usize::MAX);
         fed.terminal.feed(bytes.get(known..).unwrap_or_default());
+        fed.follow(bytes);
         fed.offset += bytes.len() as u64;
-        let replies = fed.terminal.take_replies();
+        let replies = Some(fed.terminal.take_replies()).filter(|replies| !replies.is_empty());
         self.log.push_output(bytes);
         // Dropped, not left in the terminal: an attachment that ends must not release old answers to old
         // queries.
-        let replies = if fed.answering == 0 { replies } else { Vec::new() };
+        let replies = if fed.answering == 0 { replies } else { replies.map(|_| Vec::new()) };
         drop(fed);
         self.note_paint();
         // After the lock is released, so that woken readers do not queue for it.
@@ -110,6 +150,9 @@ impl Screen {
             drop(fed.terminal.take_replies());
             fed.shown = checkpoint.offset;
         }
+        // Its program may have been killed before it had told the guardian of a resize.
+        let is_resized = checkpoint.is_some_and(|checkpoint| checkpoint.size != fed.terminal.snapshot().size);
+        let renumberings = renumberings.max(u64::from(is_resized));
         if renumberings > 0 {
             // Those of before must not come again.
             let before = checkpoint.map_or(0, |checkpoint| checkpoint.line / UNKNOWN);
@@ -117,15 +160,19 @@ impl Screen {
         }
     }
 
-    /// Returns the screen as it is now, for a later program.
-    pub(in crate::session) fn checkpoint(&self) -> Checkpoint {
+    /// Returns the screen as it is now, for a later program; `None` if it cannot be told in what a file may have.
+    pub(in crate::session) fn checkpoint(&self) -> Option<Checkpoint> {
         let mut fed = self.lock();
-        let (mut redraw, line) = fed.terminal.redraw_with_scrollback();
+        if fed.is_within_long_string() {
+            return None;
+        }
+        let (mut redraw, line) = fed.terminal.redraw_with_scrollback(LARGEST);
         if redraw.len() > LARGEST {
             redraw = fed.terminal.redraw();
         }
         let redraw = self.finish_redraw(redraw, &fed);
-        Checkpoint { offset: fed.offset(), line, size: fed.terminal.snapshot().size, redraw }
+        let size = fed.terminal.snapshot().size;
+        (redraw.len() <= LARGEST).then(|| Checkpoint { offset: fed.offset(), line, size, redraw })
     }
 
     fn note_paint(&self) {
@@ -224,6 +271,11 @@ impl Screen {
             // Not read, because reading failed.
             return bytes;
         }
+        if fed.is_within_long_string() {
+            // Of a kind that nobody knows, so that its rest is passed over.
+            bytes.extend_from_slice(UNKNOWN_STRING);
+            return bytes;
+        }
         // A redraw restores the grid, not the parser. The other terminal must be in the middle of the same
         // sequence, or the rest of it would be shown as text.
         let (start, mut tail) = self.log.output_from(fed.offset.saturating_sub(TAIL));
@@ -266,7 +318,6 @@ impl Drop for Answering {
 ///
 /// Every sequence begins with an escape, and an escape ends the sequence before it, so the last one decides.
 fn unfinished(bytes: &[u8]) -> Vec<u8> {
-    const ESCAPE: u8 = 0x1b;
     if let Some(at) = bytes.iter().rposition(|byte| *byte == ESCAPE) {
         let mut tail = bytes.get(at..).unwrap_or_default().to_vec();
         let mut state = Escapes::default();

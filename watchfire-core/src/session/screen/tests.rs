@@ -272,12 +272,12 @@ fn chatty() -> World {
 #[test]
 fn queries_are_answered_by_one_terminal() {
     let world = chatty();
-    assert_eq!(world.screen.feed(b"q"), b"reply");
+    assert_eq!(world.screen.feed(b"q"), Some(b"reply".to_vec()));
     let attachment = world.attach(&AttachRequest::output().with_answers());
     let other = world.attach(&AttachRequest::output());
-    assert_eq!(world.screen.feed(b"q"), b"");
+    assert_eq!(world.screen.feed(b"q"), Some(Vec::new()));
     drop(attachment);
-    assert_eq!(world.screen.feed(b"q"), b"reply");
+    assert_eq!(world.screen.feed(b"q"), Some(b"reply".to_vec()));
     drop(other);
 }
 
@@ -306,7 +306,7 @@ fn a_screen_may_show_more_than_could_be_read() {
     assert_eq!((lost, snapshot.text().as_str()), (100..100, "shown"));
     assert_eq!(poll(&mut raw), Some(None), "what it shows came again");
     assert_eq!(poll(&mut world.attach(&AttachRequest::output().with_since(99))), Some(None));
-    let again = world.screen.checkpoint();
+    let again = world.screen.checkpoint().unwrap();
     assert_eq!((again.offset, again.line, again.size), (100, 7, kept.size));
 }
 
@@ -315,23 +315,47 @@ fn a_screen_may_show_more_than_could_be_read() {
 fn numbers_of_lines_do_not_come_again_after_a_resize() {
     let world = world(Size::new(10, 2));
     world.feed(&b"line\r\n".repeat(9));
-    let kept = world.screen.checkpoint();
-    let numbers = |line: u64, resizes: u64| {
-        let later = self::world(Size::new(10, 2));
+    let kept = world.screen.checkpoint().unwrap();
+    let numbers_in = |size: Size, line: u64, resizes: u64| {
+        let later = self::world(size);
         later.screen.restore(Some(&Checkpoint { line, redraw: kept.redraw.clone(), ..kept }), resizes);
         later.screen.snapshot().scrollback.clone()
     };
+    let numbers = |line, resizes| numbers_in(Size::new(10, 2), line, resizes);
     assert_eq!(numbers(kept.line, 0), world.screen.snapshot().scrollback);
     let (once, twice) = (numbers(kept.line, 1), numbers(kept.line, 2));
     assert!(kept.line < once.start && once.end < twice.start, "{once:?} {twice:?}");
     // From program to program they only grow.
     assert!(numbers(twice.end, 1).start > twice.end);
     assert_eq!(numbers(twice.end, 0), twice);
+    // The guardian had not heard of the resize before the screen was kept.
+    assert_eq!(numbers_in(Size::new(10, 3), kept.line, 0).end, once.end);
 }
 
-/// A terminal with a scrollback of more than a file of its screen may have.
+/// Of a string that began long ago, only the rest would be repeated, as text.
+#[test]
+fn a_screen_is_not_kept_within_a_long_string() {
+    let world = world(Size::new(20, 3));
+    world.feed(b"before\x1b]1337;File=inline=1:");
+    assert!(world.screen.checkpoint().is_some(), "it is repeated");
+    (0..200).for_each(|_| world.feed(&[b'Q'; 1024]));
+    assert_eq!(world.screen.checkpoint(), None);
+    let ScreenUpdate::Redraw { bytes, .. } = next(&mut world.attach(&AttachRequest::output())) else {
+        panic!("no redraw")
+    };
+    let mut viewer = PlainTerminal::new(Size::new(20, 3));
+    viewer.feed(&bytes);
+    for rest in [&b"QQQ\x07"[..], b" after"] {
+        world.feed(rest);
+        viewer.feed(rest);
+    }
+    assert_eq!(viewer.snapshot().text().trim_end(), "before after");
+    assert!(world.screen.checkpoint().is_some());
+}
+
+/// A terminal with a scrollback of more than a file of its screen may have, and such a screen if the flag is set.
 #[derive(Debug)]
-struct Colourful(PlainTerminal);
+struct Colourful(PlainTerminal, bool);
 
 impl Terminal for Colourful {
     fn feed(&mut self, bytes: &[u8]) {
@@ -354,16 +378,23 @@ impl Terminal for Colourful {
         self.0.scrollback(range)
     }
 
-    fn redraw_with_scrollback(&mut self) -> (Vec<u8>, u64) {
+    fn redraw_with_scrollback(&mut self, _: usize) -> (Vec<u8>, u64) {
         (vec![b' '; LARGEST + 1], 12)
+    }
+
+    fn redraw(&mut self) -> Vec<u8> {
+        if self.1 { vec![b' '; LARGEST + 1] } else { self.0.redraw() }
     }
 }
 
 #[test]
 fn a_scrollback_that_is_too_large_is_left_out_of_what_is_kept() {
-    let world = world_with(Colourful(PlainTerminal::new(Size::new(10, 3))), 4096);
+    let plain = || PlainTerminal::new(Size::new(10, 3));
+    // One that cannot be read again must not take the place of the last.
+    assert_eq!(world_with(Colourful(plain(), true), 4096).screen.checkpoint(), None);
+    let world = world_with(Colourful(plain(), false), 4096);
     world.feed(b"shown");
-    let kept = world.screen.checkpoint();
+    let kept = world.screen.checkpoint().unwrap();
     assert_eq!((kept.redraw, kept.line), (b"\x1bcshown\x1b[1;6H".to_vec(), 12));
 }
 

@@ -31,8 +31,8 @@ pub(in crate::session) struct Typed {
 pub(in crate::session) enum Input {
     /// Keystrokes of a person, passed on unchanged.
     Keys(Vec<u8>, oneshot::Sender<Result<()>>),
-    /// The terminal's answer to a query of the program.
-    Answer(Vec<u8>),
+    /// The terminal's answer to what the program asked before this offset of its output.
+    Answer(Vec<u8>, Option<u64>),
     /// A text to frame and submit once the agent is ready.
     Text(Text),
 }

@@ -1,7 +1,7 @@
 //! The state of one session, for the tasks that share it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -64,6 +64,8 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) process: Arc<dyn SessionProcess>,
     pub(in crate::session) conversation: Option<Conversation>,
     pub(in crate::session) inputs: mpsc::Sender<Input>,
+    /// Number of answers that are in line.
+    pub(in crate::session) owed: AtomicUsize,
     pub(in crate::session) stop: watch::Sender<Option<StopReason>>,
     pub(in crate::session) ready: watch::Sender<bool>,
     pub(in crate::session) standing: Mutex<Standing>,
@@ -84,6 +86,8 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) mailbox: Option<Mailbox>,
     /// Held while a text is put on disk and in line.
     pub(in crate::session) lining_up: tokio::sync::Mutex<()>,
+    /// Held while its terminal is resized.
+    pub(in crate::session) resizing: tokio::sync::Mutex<()>,
     pub(in crate::session) clock: Arc<dyn Clock>,
     pub(in crate::session) tallies: Mutex<Tallies>,
     pub(in crate::session) said: Mutex<Said>,
@@ -137,10 +141,20 @@ impl Shared {
         self.conversation.as_ref().map(|it| it.step(self, step)).unwrap_or_default()
     }
 
-    /// Answers a query of the program, without waiting for the program to read it.
-    pub(in crate::session) fn reply(&self, bytes: Vec<u8>) {
-        // A full queue means that the program asks faster than it reads.
-        let _ = self.inputs.try_send(Input::Answer(bytes));
+    /// Answers the queries of the program that end before an offset of its output, without waiting for the program to read it. Returns
+    /// false if nobody ever will: a full queue means that the program asks faster than it reads.
+    pub(in crate::session) fn reply(&self, bytes: Vec<u8>, until: Option<u64>) -> bool {
+        self.owed.fetch_add(1, Ordering::Relaxed);
+        let is_queued = self.inputs.try_send(Input::Answer(bytes, until)).is_ok();
+        if !is_queued {
+            self.owed.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_queued
+    }
+
+    /// Returns true while an answer is in line, or could not be written.
+    pub(in crate::session) fn owes_answers(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) > 0
     }
 
     /// Records a message for the person.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -213,7 +214,15 @@ impl Typist {
                 self.schedule_look();
             }
             // An agent that does not read its answers continues without them.
-            Input::Answer(bytes) => drop(self.process().write(&bytes).await),
+            Input::Answer(bytes, until) => {
+                if self.process().write(&bytes).await.is_ok() {
+                    // Only now: what is not answered when this program ends, the next one answers.
+                    if let Some(until) = until {
+                        self.process().answered(until).await;
+                    }
+                    self.shared.owed.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
             Input::Text(text) => self.queue(text),
         }
     }

@@ -1,7 +1,9 @@
 //! Screens that an earlier program kept.
 
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::{Stage, within};
 use crate::clock::SystemClock;
@@ -9,7 +11,7 @@ use crate::schedule::StopReason;
 use crate::session::actor::Taken;
 use crate::session::recording::{Checkpoint, Recorder};
 use crate::session::{AttachRequest, Checkpoints, ScreenUpdate};
-use crate::terminal::Size;
+use crate::terminal::{Line, PlainTerminal, Size, Snapshot, Terminal};
 
 /// Waits until the screen shows exactly this.
 async fn shows(stage: &Stage, wanted: &str) {
@@ -84,7 +86,8 @@ async fn of_the_output_only_what_follows_a_kept_screen_is_fed_again() {
     });
     // It was drawn for four columns and two rows, of which one scrolled by. The plain terminal joins no rows.
     shows(&stage, "efg\nsecond").await;
-    let above = stage.session.0.screen.scrollback(40..41);
+    // In another size its lines have other numbers.
+    let above = stage.session.0.screen.scrollback((1 << 32) - 1..1 << 32);
     assert_eq!(above.iter().map(|line| line.text()).collect::<Vec<_>>(), ["abcd"]);
     // Readers of the output have all of it.
     let mut attached = stage.session.attach(&AttachRequest::output().with_since(0)).unwrap();
@@ -155,8 +158,16 @@ async fn numbers_that_have_changed_since_a_screen_was_kept_are_counted() {
     // Output that followed the checkpoint is not kept any more.
     std::fs::rename(recording.join("0000000000000000.out"), recording.join("0000000000000009.out")).unwrap();
     assert_eq!(screens.read().await.1, 1);
+    // Where it begins at the checkpoint, a resize may stand in what was before.
     screens.write(at(9, large)).await;
+    assert_eq!(screens.read().await.1, 1);
+    screens.write(at(10, large)).await;
     assert_eq!(screens.read().await.1, 0);
+    // A gap: the disk was full, for a resize, too.
+    for ending in ["out", "idx"] {
+        std::fs::write(recording.join(format!("0000000000000100.{ending}")), b"").unwrap();
+    }
+    assert_eq!(screens.read().await.1, 1);
     let mode = std::fs::metadata(recording.join("checkpoint")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -204,4 +215,86 @@ async fn a_kept_screen_stays_where_the_output_could_not_be_read_up_to_it() {
     within(stage.session.ended()).await;
     let (checkpoint, _) = Checkpoints::beside(kept.path()).read().await;
     assert_eq!(checkpoint.unwrap().redraw, b"\x1bcshown\x1b[3");
+}
+
+/// Its lines would get numbers that other lines have had.
+#[tokio::test]
+async fn a_session_is_not_resized_before_it_shows_the_present() {
+    // What it is to read does not come.
+    let stage = Stage::keeping(50, "lost", Arc::new(SystemClock), |parts, _| {
+        parts.taken = Some(Taken::default());
+    });
+    let mut resize = Box::pin(stage.session.resize(Size::new(30, 7)));
+    assert!(std::future::poll_fn(|cx| Poll::Ready(resize.as_mut().poll(cx).is_pending())).await);
+    assert_eq!(stage.session.snapshot().size, Size::default());
+    stage.process.exit(0);
+    // It has ended, or has just been resized; but nothing waits.
+    let _ = within(resize).await;
+}
+
+/// A terminal that answers question marks.
+#[derive(Debug)]
+struct Asking(PlainTerminal, bool);
+
+impl Terminal for Asking {
+    fn feed(&mut self, bytes: &[u8]) {
+        self.1 |= bytes.contains(&b'?');
+        self.0.feed(bytes);
+    }
+
+    fn resize(&mut self, size: Size) {
+        self.0.resize(size);
+    }
+
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.0.snapshot()
+    }
+
+    fn scrollback_numbers(&self) -> Range<u64> {
+        self.0.scrollback_numbers()
+    }
+
+    fn scrollback(&self, range: Range<u64>) -> Vec<Line> {
+        self.0.scrollback(range)
+    }
+
+    fn take_replies(&mut self) -> Vec<u8> {
+        if std::mem::take(&mut self.1) { b"answer".to_vec() } else { Vec::new() }
+    }
+}
+
+fn asking() -> Stage {
+    Stage::start("", Arc::new(SystemClock), |parts, folder| {
+        parts.terminal = Box::new(Asking(PlainTerminal::new(Size::default()), false));
+        parts.sinks.screens = Some(Checkpoints::beside(folder));
+    })
+}
+
+/// What is not written when a program ends, the next one answers.
+#[tokio::test]
+async fn a_query_counts_as_answered_once_its_answer_is_written() {
+    let stage = asking();
+    stage.process.print("what?");
+    within(stage.process.answered.subscribe().wait_for(|offset| *offset == 5)).await.unwrap();
+    assert_eq!(stage.process.typed(), "answer");
+    // Also by a person's own terminal.
+    let attached = stage.session.attach(&AttachRequest::output().with_answers()).unwrap();
+    stage.process.print("who?");
+    within(stage.process.answered.subscribe().wait_for(|offset| *offset == 9)).await.unwrap();
+    assert_eq!(stage.process.typed(), "answer");
+    drop(attached);
+
+    let stage = asking();
+    stage.process.turn_deaf();
+    stage.process.print("what?");
+    shows(&stage, "what?").await;
+    stage.session.stop_because(StopReason::Detached);
+    stage.process.exit(0);
+    within(stage.session.ended()).await;
+    assert_eq!(*stage.process.answered.borrow(), 0);
+    assert_eq!(
+        Checkpoints::beside(stage.folder.path()).read().await,
+        (None, 0),
+        "it would not be asked again"
+    );
 }

@@ -45,6 +45,8 @@ pub(super) struct Played {
     identity: ProcessIdentity,
     worked: Mutex<Duration>,
     deaf: AtomicBool,
+    /// Offset before which its queries are answered.
+    answered: watch::Sender<u64>,
 }
 
 impl Played {
@@ -109,6 +111,10 @@ impl SessionProcess for Played {
 
     async fn wait(&self) -> Exit {
         self.exit.subscribe().wait_for(Option::is_some).await.unwrap().unwrap()
+    }
+
+    async fn answered(&self, offset: u64) {
+        self.answered.send_replace(offset);
     }
 
     fn processor_time(&self) -> Option<Duration> {
@@ -231,6 +237,7 @@ impl Stage {
             identity: ProcessIdentity::current().unwrap(),
             worked: Mutex::default(),
             deaf: AtomicBool::default(),
+            answered: watch::Sender::default(),
         });
         let clock = || Arc::clone(&clock);
         let id: SessionId = "s1".parse().unwrap();

@@ -126,7 +126,7 @@ pub(in crate::session) async fn run(
             if !old.is_empty() {
                 shared.screen.feed(old);
             }
-            let replies = if new.is_empty() { Vec::new() } else { shared.screen.feed(new) };
+            let replies = if new.is_empty() { None } else { shared.screen.feed(new) };
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
             }
@@ -136,16 +136,18 @@ pub(in crate::session) async fn run(
                 None if shared.converses() => hear(&shared, &splitter.push(&output.bytes)),
                 None => {}
             }
-            if !replies.is_empty() {
+            if let Some(replies) = replies
                 // Queued behind all other input. If the agent does not read its input, answers are dropped.
-                shared.reply(replies);
+                && (replies.is_empty() || !shared.reply(replies, Some(offset)))
+            {
                 shared.process.answered(offset).await;
             }
             // After the answers: what is before a checkpoint is not answered by the next program.
             if let Some(screens) = &mut sinks.screens
                 && screens.is_due(offset)
+                && !shared.owes_answers()
             {
-                screens.write(shared.screen.checkpoint()).await;
+                keep(&shared, screens).await;
             }
         }
         if output.ended {
@@ -160,16 +162,33 @@ pub(in crate::session) async fn run(
     }
     if let Some(screens) = &mut sinks.screens
         && *shared.stop.borrow() == Some(StopReason::Detached)
-        // Where reading failed before it, the last one is better.
+        // Where reading failed before it, or an answer was not given, the last one is better.
         && shared.screen.has_read_what_it_shows()
+        && !shared.owes_answers()
     {
-        screens.write(shared.screen.checkpoint()).await;
+        keep(&shared, screens).await;
     }
     match sinks.file {
         // The next program goes on with the line.
         Some(mut file) if *shared.stop.borrow() == Some(StopReason::Detached) => file.write().await,
         Some(file) => file.finish().await,
         None => {}
+    }
+}
+
+/// Writes the screen down for a later program.
+async fn keep(shared: &Arc<Shared>, screens: &mut Checkpoints) {
+    let its = Arc::clone(shared);
+    // Not on a thread of the runtime, for a long scrollback.
+    match spawn_blocking(move || its.screen.checkpoint()).await {
+        Ok(Some(checkpoint)) => screens.write(checkpoint).await,
+        // The last one holds, and what followed.
+        Ok(None) => screens.put_off(shared.screen.offset()),
+        Err(error) => {
+            if let Ok(panic) = error.try_into_panic() {
+                resume_unwind(panic);
+            }
+        }
     }
 }
 
@@ -190,7 +209,7 @@ fn hear(shared: &Arc<Shared>, lines: &[String]) {
     let answers = shared.converse(all);
     if !answers.is_empty() {
         // Queued behind all other input. If the agent does not read its input, answers are dropped.
-        shared.reply(answers);
+        shared.reply(answers, None);
     }
 }
 
