@@ -115,7 +115,8 @@ pub(crate) fn style(model: &Model, look: Look) -> Style {
         Look::Code(Ink::Type) => on(color(80, 30)),
         // Of 16 colours none is a background for every text.
         Look::Selected if model.depth <= Depth::Sixteen => plain.add_modifier(Modifier::REVERSED),
-        Look::Selected => plain.bg(color(238, 253)),
+        // Its own colour, too: a terminal that does not tell its background may have another than we think.
+        Look::Selected => plain.bg(color(238, 253)).fg(color(255, 16)),
         Look::Bar => plain.add_modifier(Modifier::REVERSED),
     }
 }

@@ -34,6 +34,7 @@ use clap::error::ErrorKind as Kind;
 
 use args::Cli;
 use failure::Failure;
+use style::Style;
 use watchfire_core::Error;
 
 // Linking the crate registers its agents.
@@ -120,7 +121,16 @@ fn refuse(error: &clap::Error) -> ExitCode {
         // If the output cannot be written, there is no place left to report that.
         let _ = std::io::stderr().write_all(help.as_bytes());
     } else if error.use_stderr() {
-        let _ = error.print();
+        let is_terminal = std::io::stderr().is_terminal();
+        let text = error.render();
+        let mut text = match Style::new(is_terminal).is_on() {
+            true => text.ansi().to_string(),
+            false => text.to_string(),
+        };
+        if is_terminal {
+            text = fit::fitted(&text, usize::from(terminal::size().cols()));
+        }
+        let _ = std::io::stderr().write_all(watchfire_tui::ascii::shown(&text).as_bytes());
     } else {
         help::print(&error.render().to_string());
         if let Some(failure) = unprinted() {

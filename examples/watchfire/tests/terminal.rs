@@ -9,6 +9,8 @@ use rustix::process::Signal;
 use rustix::termios::{Winsize, tcsetwinsize};
 use support::on_terminal::OnTerminal;
 use support::{World, until};
+use watchfire_core::terminal::{Size, Terminal as _};
+use watchfire_term::Emulator;
 
 #[test]
 fn a_run_is_drawn_in_place() {
@@ -32,6 +34,23 @@ fn a_run_is_drawn_in_place() {
     assert!(colours.is_empty(), "{colours:?}: {painted:?}");
     let (hidden, shown) = (painted.rfind("\x1b[?25l").unwrap(), painted.rfind("\x1b[?25h").unwrap());
     assert!(hidden < shown, "the cursor is back");
+}
+
+/// Mistakes in the command line break at words, and have colours only where those are wanted.
+#[test]
+fn mistakes_fit_a_terminal() {
+    let world = World::new();
+    let root = world.project("project", "");
+    for (variables, colours) in
+        [(&[][..], true), (&[("NO_COLOR", "1")][..], false), (&[("TERM", "dumb")][..], false)]
+    {
+        let (painted, code) = OnTerminal::start(&world, &root, &["run", "foo"], variables).end();
+        assert_eq!((code, painted.contains("\x1b[")), (Some(2), colours), "{painted}");
+        let mut screen = Emulator::new(Size::new(80, 24));
+        screen.process(painted.as_bytes());
+        let text = screen.snapshot().text();
+        assert!(text.contains("expected 1,\n0001 or #0001"), "{text}");
+    }
 }
 
 /// The vendor's program has the terminal, and says whether it went well.

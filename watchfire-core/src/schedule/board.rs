@@ -17,6 +17,8 @@ pub(crate) struct Card {
     pub(crate) status: TaskStatus,
     /// True if the file claims success.
     pub(crate) success: bool,
+    /// Why it failed, in the words of the file.
+    pub(crate) failure_reason: Option<String>,
     /// Tasks whose work must be in the target first.
     pub(crate) depends_on: Vec<TaskNumber>,
     /// Number of further attempts after one that failed.
@@ -36,6 +38,7 @@ impl Card {
             position: task.position,
             status: task.status,
             success: task.claims_success(),
+            failure_reason: task.failure_reason.clone(),
             depends_on: task.depends_on.clone(),
             retries: task.retries.unwrap_or(0),
             backend,
@@ -206,7 +209,14 @@ impl Schedule {
             }
             // Never attempted, so there is no branch to merge.
             true => self.end(id, Ending::Nothing),
-            false => self.end(id, Ending::Failed { reason: "marked as failed by hand".to_owned() }),
+            // Its agent's words, where a program was killed between the file and the journal.
+            false => {
+                let task = self.live(id).and_then(|life| life.subject.task());
+                let card = task.and_then(|task| self.cards.get(&task));
+                let reason = card.and_then(|card| card.failure_reason.clone());
+                let reason = reason.unwrap_or_else(|| "marked as failed by hand".to_owned());
+                self.end(id, Ending::Failed { reason });
+            }
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) fn card(number: u32, depends_on: &[u32]) -> Card {
         position: i64::from(number),
         status: TaskStatus::Ready,
         success: false,
+        failure_reason: None,
         depends_on: depends_on.iter().map(|task| n(*task)).collect(),
         retries: 0,
         backend: Some("a".parse().unwrap()),

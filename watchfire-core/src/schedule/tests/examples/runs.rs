@@ -143,6 +143,24 @@ fn only_work_that_is_over_is_sent_back() {
     assert!(send_back(&mut world).unwrap_err().message.ends_with("set it to draft first"));
 }
 
+/// A program that was killed had written the agent's claim into the file, and not yet into the journal.
+#[test]
+fn a_failure_that_only_the_file_knows_keeps_its_reason() {
+    for (reason, told) in [(Some("too hard"), "too hard"), (None, "marked as failed by hand")] {
+        let mut world = world(one_by_one(), [card(1, &[])]);
+        world.run(Scope::All);
+        world.bring_up(1);
+        let file = world.files.get_mut(&n(1)).unwrap();
+        (file.status, file.failure_reason) = (TaskStatus::Done, reason.map(str::to_owned));
+        world.kill(false, None, 0, 1);
+        world.advance(0, 0);
+        world.board();
+        world.drain();
+        let ending = world.replayed.tasks[&n(1)].ending.clone();
+        assert_eq!(ending, Some(Ending::Failed { reason: told.to_owned() }));
+    }
+}
+
 /// An attempt that was cut off waits for a person, whose words its next agent gets.
 #[test]
 fn who_waits_gets_the_words() {
