@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -168,7 +168,8 @@ impl Session {
             mailbox,
             lining_up: tokio::sync::Mutex::default(),
             resizing: tokio::sync::Mutex::default(),
-            owed: AtomicUsize::default(),
+            wanted_size: Mutex::default(),
+            owed: watch::Sender::default(),
             clock: Arc::clone(&parts.clock),
             tallies: Mutex::new(Tallies::of_model(
                 parts.context.settings.model.as_deref().unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
@@ -429,7 +429,8 @@ impl Session {
         self.note_given(question, written);
     }
 
-    /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program.
+    /// Changes the size of its terminal. The kernel delivers SIGWINCH to its program. One that was just taken over is resized once it
+    /// shows the present.
     ///
     /// # Errors
     /// `target_off` when the session has ended; `not_supported` without a terminal.
@@ -437,10 +438,25 @@ impl Session {
         if self.has_ended() {
             return Err(self.off());
         }
+        *self.0.wanted_size.lock().unwrap_or_else(PoisonError::into_inner) = Some(size);
+        if !self.0.screen.is_behind() {
+            return self.fit().await;
+        }
         // A terminal that grows to the present under another size gives its lines other numbers than before.
-        self.caught_up().await;
+        let session = self.clone();
+        tokio::spawn(async move {
+            session.caught_up().await;
+            session.fit().await
+        });
+        Ok(())
+    }
+
+    /// Gives its terminal the size that was wanted last.
+    async fn fit(&self) -> Result<()> {
         // One after the other: the last that is told to our terminal is the last that the guardian hears.
         let _resizing = self.0.resizing.lock().await;
+        let wanted = self.0.wanted_size.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(size) = wanted else { return Ok(()) };
         let before = self.0.screen.snapshot().size;
         // Our terminal first: the program redraws at once, and that output is laid out for the new size.
         self.0.screen.resize(size);

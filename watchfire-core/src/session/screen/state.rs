@@ -206,6 +206,16 @@ impl Screen {
         }
     }
 
+    /// Returns true within a string of the output of which another terminal would not see the begin.
+    pub(in crate::session) fn is_within_long_string(&self) -> bool {
+        self.lock().is_within_long_string()
+    }
+
+    /// Returns true while it does not show the present yet.
+    pub(in crate::session) fn is_behind(&self) -> bool {
+        self.lock().behind
+    }
+
     /// Returns true if the log has all output that the terminal shows.
     pub(in crate::session) fn has_read_what_it_shows(&self) -> bool {
         let fed = self.lock();

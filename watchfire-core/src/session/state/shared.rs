@@ -1,7 +1,7 @@
 //! The state of one session, for the tasks that share it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,9 +28,12 @@ use crate::observe::{Body, Log};
 use crate::schedule::StopReason;
 use crate::session::SessionProcess;
 use crate::session::screen::Screen;
+use crate::terminal::Size;
 
 /// Length of a silence after which the live line names the tool or the model that the agent waits for.
 const QUIET: Duration = Duration::from_secs(30);
+/// Time for which answers that are in line are waited for.
+const ANSWERED: Duration = Duration::from_millis(100);
 /// Grace between a request to end and the kill.
 pub(in crate::session) const GRACE: Duration = Duration::from_secs(5);
 
@@ -65,7 +68,7 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) conversation: Option<Conversation>,
     pub(in crate::session) inputs: mpsc::Sender<Input>,
     /// Number of answers that are in line.
-    pub(in crate::session) owed: AtomicUsize,
+    pub(in crate::session) owed: watch::Sender<usize>,
     pub(in crate::session) stop: watch::Sender<Option<StopReason>>,
     pub(in crate::session) ready: watch::Sender<bool>,
     pub(in crate::session) standing: Mutex<Standing>,
@@ -86,6 +89,8 @@ pub(in crate::session) struct Shared {
     pub(in crate::session) mailbox: Option<Mailbox>,
     /// Held while a text is put on disk and in line.
     pub(in crate::session) lining_up: tokio::sync::Mutex<()>,
+    /// The size that its terminal is to have next.
+    pub(in crate::session) wanted_size: Mutex<Option<Size>>,
     /// Held while its terminal is resized.
     pub(in crate::session) resizing: tokio::sync::Mutex<()>,
     pub(in crate::session) clock: Arc<dyn Clock>,
@@ -141,20 +146,23 @@ impl Shared {
         self.conversation.as_ref().map(|it| it.step(self, step)).unwrap_or_default()
     }
 
-    /// Answers the queries of the program that end before an offset of its output, without waiting for the program to read it. Returns
-    /// false if nobody ever will: a full queue means that the program asks faster than it reads.
-    pub(in crate::session) fn reply(&self, bytes: Vec<u8>, until: Option<u64>) -> bool {
-        self.owed.fetch_add(1, Ordering::Relaxed);
-        let is_queued = self.inputs.try_send(Input::Answer(bytes, until)).is_ok();
-        if !is_queued {
-            self.owed.fetch_sub(1, Ordering::Relaxed);
+    /// Answers the queries of the program that end before an offset of its output, without waiting for the program to read it.
+    pub(in crate::session) fn reply(&self, bytes: Vec<u8>, until: Option<u64>) {
+        self.owed.send_modify(|owed| *owed += 1);
+        // A full queue means that the program asks faster than it reads.
+        if self.inputs.try_send(Input::Answer(bytes, until)).is_err() {
+            self.owed.send_modify(|owed| *owed -= 1);
         }
-        is_queued
     }
 
-    /// Returns true while an answer is in line, or could not be written.
-    pub(in crate::session) fn owes_answers(&self) -> bool {
-        self.owed.load(Ordering::Relaxed) > 0
+    /// Waits for a moment until all answers are written, and returns true if they are.
+    pub(in crate::session) async fn has_answered(&self) -> bool {
+        let mut owed = self.owed.subscribe();
+        tokio::select! {
+            biased;
+            answered = owed.wait_for(|owed| *owed == 0) => answered.is_ok(),
+            () = self.clock.sleep_until(self.clock.boot_time() + ANSWERED) => false,
+        }
     }
 
     /// Records a message for the person.

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -12,6 +11,7 @@ use crate::backend::{Backend, Delivery, Framing, InputBox, Source, Status};
 use crate::clock::Clock;
 use crate::endpoint::{Spool, SpoolLimits};
 use crate::observe::{Body, DeliveryState};
+use crate::schedule::StopReason;
 use crate::session::SessionProcess;
 use crate::session::state::input::{Input, Receipt, Text, Typed};
 use crate::session::state::mailbox::Letter;
@@ -213,14 +213,15 @@ impl Typist {
                 self.pressed = Some(self.now());
                 self.schedule_look();
             }
-            // An agent that does not read its answers continues without them.
             Input::Answer(bytes, until) => {
-                if self.process().write(&bytes).await.is_ok() {
+                let is_written = self.process().write(&bytes).await.is_ok();
+                // An agent that does not read its answers continues without them.
+                if is_written || *self.shared.stop.borrow() != Some(StopReason::Detached) {
                     // Only now: what is not answered when this program ends, the next one answers.
                     if let Some(until) = until {
                         self.process().answered(until).await;
                     }
-                    self.shared.owed.fetch_sub(1, Ordering::Relaxed);
+                    self.shared.owed.send_modify(|owed| *owed -= 1);
                 }
             }
             Input::Text(text) => self.queue(text),

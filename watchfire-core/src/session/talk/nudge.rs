@@ -19,8 +19,9 @@ use crate::session::{Blocks, Session};
 /// Time for which an agent must be idle before its turn counts as over. A claim is often written in the last moment, and
 /// screens flicker.
 const REST: Duration = Duration::from_secs(5);
-/// Time for which it must be idle where no end of a turn was seen: a short turn can begin and end between two looks at its screen.
-const UNSEEN: Duration = Duration::from_secs(30);
+/// Time for which it must be idle after a text of ours where no end of a turn was seen: a short turn can begin and end between two looks
+/// at its screen. Longer than a text waits for the input box.
+const UNSEEN: Duration = Duration::from_secs(90);
 
 /// Watches for turns that end without a claim. Never returns.
 pub(in crate::session) async fn run(session: &Session, completion: &Completion) -> Infallible {
@@ -28,6 +29,8 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
     let Some(request) = request(completion).filter(|_| shared.can_type) else { return pending().await };
     let (mut activity, mut blocks) = (shared.activity.subscribe(), shared.blocks.subscribe());
     let mut heard = 0;
+    // Only then: an agent that has ended a turn shows that it works, so that being idle means something.
+    let mut is_told = false;
     // Of a session that was taken over, what is known first is how it stood.
     drop(shared.ready.subscribe().wait_for(|ready| *ready).await);
     loop {
@@ -35,7 +38,7 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
         let over = tokio::select! {
             biased;
             over = activity.wait_for(|now| now.status == Status::Idle && now.turns > heard) => over.map(|now| now.turns).ok(),
-            turns = long_idle(&mut idle, &*shared.clock) => turns,
+            turns = long_idle(&mut idle, &*shared.clock), if is_told => turns,
         };
         let Some(turns) = over else { return pending().await };
         let rested = tokio::select! {
@@ -59,7 +62,10 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
             }
             shared.log.push(Source::Process, Body::lifecycle("nudged", serde_json::Value::Null));
             match session.say(request.clone()).await {
-                Ok(_) => continue,
+                Ok(_) => {
+                    is_told = true;
+                    continue;
+                }
                 // The agent cannot be reached, so a person is asked at once.
                 Err(error) => {
                     shared.remark(format!("asking the agent how its task ended: {}", error.report()));
@@ -79,6 +85,7 @@ pub(in crate::session) async fn run(session: &Session, completion: &Completion) 
         // Does nothing if the question has its answer. Otherwise a person has typed at the terminal, or the agent
         // goes on by itself.
         shared.withdraw(&id);
+        is_told = shared.may_ask;
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
-use std::task::Poll;
 
 use super::{Stage, within};
 use crate::clock::SystemClock;
@@ -224,12 +223,13 @@ async fn a_session_is_not_resized_before_it_shows_the_present() {
     let stage = Stage::keeping(50, "lost", Arc::new(SystemClock), |parts, _| {
         parts.taken = Some(Taken::default());
     });
-    let mut resize = Box::pin(stage.session.resize(Size::new(30, 7)));
-    assert!(std::future::poll_fn(|cx| Poll::Ready(resize.as_mut().poll(cx).is_pending())).await);
+    for cols in [30, 40] {
+        stage.session.resize(Size::new(cols, 7)).await.unwrap();
+    }
     assert_eq!(stage.session.snapshot().size, Size::default());
     stage.process.exit(0);
-    // It has ended, or has just been resized; but nothing waits.
-    let _ = within(resize).await;
+    let mut changes = stage.session.0.screen.changes();
+    within(changes.wait_for(|_| stage.session.snapshot().size == Size::new(40, 7))).await.unwrap();
 }
 
 /// A terminal that answers question marks.
@@ -286,12 +286,14 @@ async fn a_query_counts_as_answered_once_its_answer_is_written() {
 
     let stage = asking();
     stage.process.turn_deaf();
+    // One that does not read its answers goes on without them.
     stage.process.print("what?");
-    shows(&stage, "what?").await;
+    within(stage.process.answered.subscribe().wait_for(|offset| *offset == 5)).await.unwrap();
     stage.session.stop_because(StopReason::Detached);
+    stage.process.print("who?");
     stage.process.exit(0);
     within(stage.session.ended()).await;
-    assert_eq!(*stage.process.answered.borrow(), 0);
+    assert_eq!(*stage.process.answered.borrow(), 5);
     assert_eq!(
         Checkpoints::beside(stage.folder.path()).read().await,
         (None, 0),

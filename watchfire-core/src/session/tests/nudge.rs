@@ -77,7 +77,13 @@ async fn a_turn_without_a_claim_is_questioned_once_then_a_person_is_asked() {
 /// A short turn can begin and end between two looks at the screen.
 #[tokio::test]
 async fn a_turn_that_nobody_saw_is_over_too() {
-    let stage = working();
+    let stage = Stage::start("busy", Arc::new(Fast(100)), |parts, folder| {
+        parts.completion = Completion::TaskFile(folder.join("task.yaml"));
+    });
+    // One that has not shown yet that it works may do so unseen.
+    print(&stage, "idle", Status::Idle).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.process.typed(), "");
     turn(&stage, "Shall I?").await;
     typed(&stage, "you have not said how your task ended").await;
     let first = asked(&stage, 1).await.unwrap();

@@ -136,16 +136,16 @@ pub(in crate::session) async fn run(
                 None if shared.converses() => hear(&shared, &splitter.push(&output.bytes)),
                 None => {}
             }
-            if let Some(replies) = replies
-                // Queued behind all other input. If the agent does not read its input, answers are dropped.
-                && (replies.is_empty() || !shared.reply(replies, Some(offset)))
-            {
-                shared.process.answered(offset).await;
+            if let Some(replies) = replies {
+                // Queued behind all other input, also where an attachment has answered: what was asked before may still be in
+                // line. If the agent does not read its input, answers are dropped.
+                shared.reply(replies, Some(offset));
             }
             // After the answers: what is before a checkpoint is not answered by the next program.
             if let Some(screens) = &mut sinks.screens
                 && screens.is_due(offset)
-                && !shared.owes_answers()
+                && !shared.screen.is_within_long_string()
+                && shared.has_answered().await
             {
                 keep(&shared, screens).await;
             }
@@ -164,7 +164,7 @@ pub(in crate::session) async fn run(
         && *shared.stop.borrow() == Some(StopReason::Detached)
         // Where reading failed before it, or an answer was not given, the last one is better.
         && shared.screen.has_read_what_it_shows()
-        && !shared.owes_answers()
+        && shared.has_answered().await
     {
         keep(&shared, screens).await;
     }
@@ -182,7 +182,7 @@ async fn keep(shared: &Arc<Shared>, screens: &mut Checkpoints) {
     // Not on a thread of the runtime, for a long scrollback.
     match spawn_blocking(move || its.screen.checkpoint()).await {
         Ok(Some(checkpoint)) => screens.write(checkpoint).await,
-        // The last one holds, and what followed.
+        // It is too large. The last one holds, and what followed.
         Ok(None) => screens.put_off(shared.screen.offset()),
         Err(error) => {
             if let Ok(panic) = error.try_into_panic() {

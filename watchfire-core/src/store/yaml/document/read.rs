@@ -146,17 +146,19 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
 fn again(text: &str, map: &serde_yaml::Location, reason: &str) -> Option<usize> {
     let (_, key) = reason.split_once("duplicate ")?;
     let key = key.split(['"', '`']).nth(1)?;
+    let column = map.column().saturating_sub(1);
     let is_key = |line: &str| {
-        let rest = line.trim_start();
-        line.len() - rest.len() + 1 == map.column()
-            && rest
-                .trim_start_matches(['"', '\''])
-                .strip_prefix(key)
-                .is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
+        let rest = line.get(column..).unwrap_or_default().trim_start_matches(['"', '\'']).strip_prefix(key);
+        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
     };
+    let indent = |line: &str| line.len() - line.trim_start().len();
     let mut lines = text.lines().enumerate().skip(map.line().saturating_sub(1));
-    lines.by_ref().find(|(_, line)| is_key(line))?;
-    lines.find(|(_, line)| is_key(line)).map(|(number, _)| number + 1)
+    // Behind a dash, the map begins within its first line.
+    let (first, begin) = lines.next()?;
+    let within = lines.take_while(|(_, line)| line.trim().is_empty() || indent(line) >= column);
+    let keys =
+        within.filter(|(_, line)| indent(line) == column && is_key(line)).map(|(number, _)| number + 1);
+    is_key(begin).then_some(first + 1).into_iter().chain(keys).nth(1)
 }
 
 /// Finds the field at fault where the library does not name it: values that are well-formed YAML, but invalid.
@@ -233,6 +235,11 @@ mod tests {
             (format!("{GOOD}title: again\n"), Some(6), "duplicate field `title`"),
             (format!("{GOOD}odd: 1\n'odd': 2\n"), Some(7), "duplicate entry with key \"odd\""),
             (format!("{GOOD}odd:\n  a: 1\n  odd: 2\n  a: 3\n"), Some(9), "duplicate entry with key \"a\""),
+            (
+                format!("{GOOD}odd:\n- a: 1\n  b: 2\n  a: 3\n- a: 4\n"),
+                Some(9),
+                "duplicate entry with key \"a\"",
+            ),
             (format!("{GOOD}---\n{GOOD}"), None, "more than one document"),
             (GOOD.replace("version: 1", "version: 2"), None, "newer than this program knows"),
             (GOOD.replace("version: 1", "version: 0"), None, "no version"),
