@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::files::{make_private, remove_tree, replace};
+use crate::session::handle::GO_ON;
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum number of texts that wait.
@@ -34,7 +35,7 @@ pub(in crate::session) struct Letter(PathBuf);
 /// Texts that an earlier program left.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// Texts that were not typed, oldest first.
+    /// Texts that were not typed, or may be typed again, oldest first.
     pub(in crate::session) waiting: Vec<(Letter, String)>,
     /// Texts that may have been typed in part. They stay until the person is told.
     pub(in crate::session) interrupted: Vec<Letter>,
@@ -88,6 +89,10 @@ impl Left {
                     // One that cannot be read stays where it is.
                     let Ok(text) = fs::read_to_string(&path) else { continue };
                     left.waiting.push((Letter(path), text));
+                }
+                // Said twice it does no harm, and not at all it leaves an agent that waits for it.
+                Some(TYPED) if fs::read_to_string(&path).is_ok_and(|text| text == GO_ON) => {
+                    left.waiting.push((Letter(path), GO_ON.to_owned()));
                 }
                 Some(TYPED) => left.interrupted.push(Letter(path)),
                 _ => {}
@@ -163,6 +168,22 @@ mod tests {
         assert_eq!(Mailbox::close(&folder).unwrap(), 3, "whether it arrived or not");
         assert!(!folder.exists());
         assert_eq!(Mailbox::close(&folder).unwrap(), 0);
+    }
+
+    /// The person was told that the agent goes on.
+    #[test]
+    fn an_agent_is_asked_again_to_go_on() {
+        let temp = tempfile::tempdir().unwrap();
+        let (mailbox, _) = Mailbox::open(temp.path().to_owned());
+        for text in [GO_ON, "else"] {
+            mailbox.put(text).unwrap().begin().unwrap();
+        }
+        let (_, mut left) = Mailbox::open(temp.path().to_owned());
+        assert_eq!((texts(&left), left.interrupted.len()), (vec![GO_ON], 1));
+        left.waiting[0].0.begin().unwrap();
+        assert_eq!(texts(&Mailbox::open(temp.path().to_owned()).1), [GO_ON]);
+        left.waiting.remove(0).0.remove();
+        assert_eq!(texts(&Mailbox::open(temp.path().to_owned()).1), [""; 0]);
     }
 
     #[test]
