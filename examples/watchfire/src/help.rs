@@ -56,8 +56,14 @@ mod tests {
     }
 
     #[test]
-    fn every_help_fits_a_terminal() {
+    fn every_help_fits_a_terminal_and_has_examples() {
         fn look(command: &mut clap::Command) {
+            // It repeats the others.
+            if command.get_name() == "help" {
+                return;
+            }
+            let help = command.render_long_help().to_string();
+            assert!(command.is_hide_set() || help.contains("Examples:"), "{}", command.get_name());
             for columns in [60, 80, 100] {
                 let help = fitted(&joined(&command.render_long_help().to_string()), columns);
                 let too_long: Vec<_> = help.lines().filter(|line| text::width(line) > columns).collect();

@@ -122,11 +122,10 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = std::io::stderr().write_all(help.as_bytes());
     } else if error.use_stderr() {
         let is_terminal = std::io::stderr().is_terminal();
-        let text = error.render();
-        let mut text = match Style::new(is_terminal).is_on() {
-            true => text.ansi().to_string(),
-            false => text.to_string(),
-        };
+        let mut text = error.render().to_string();
+        if let Some(rest) = text.strip_prefix("error:") {
+            text = format!("{}{rest}", Style::new(is_terminal).red("error:"));
+        }
         if is_terminal {
             text = fit::fitted(&text, usize::from(terminal::size().cols()));
         }

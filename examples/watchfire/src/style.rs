@@ -14,11 +14,6 @@ impl Style {
         Self { on: is_terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb") }
     }
 
-    /// Returns true if it colours.
-    pub(crate) fn is_on(self) -> bool {
-        self.on
-    }
-
     fn paint(self, codes: &str, text: &str) -> String {
         if self.on && !text.is_empty() { format!("\x1b[{codes}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -229,6 +229,15 @@ fn a_task_that_waits_for_one_that_is_not_there() {
     world.run(&root, ["task", "edit", "2", "--depends-on", ""]).good();
     world.run(&root, ["task", "edit", "3", "--depends-on", ""]).good();
     world.run(&root, ["doctor"]).good();
+    // A key with a typo waits for nothing.
+    let file = root.join(".watchfire/tasks/0003.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}depnds_on: [2]\n")).unwrap();
+    let said = world.run(&root, ["doctor"]).code(3).stdout;
+    assert!(
+        said.contains("✗ #0003  `depnds_on` is no key") && said.contains("did you mean `depends_on`?"),
+        "{said}"
+    );
 }
 
 /// Broken task files are told with file and line, and the others go on.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use watchfire_core::model::{
-    Dollars, KeyFile, NetworkSetting, Phase, Project, Settings, Sharing, unknown_keys,
+    Dollars, KeyFile, MergeStrategy, NetworkSetting, Phase, Project, Settings, Sharing, unknown_keys,
 };
 use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
@@ -99,11 +99,20 @@ pub(super) fn look(
     add("stop_on_merge_failure", flag(None, defaults.stop_on_merge_failure, built_in.stop_on_merge_failure));
     let prune_every = [(From::Settings, named(&defaults.prune_every))];
     add("prune_every", Ok(shown(resolve::first(prune_every, "24h".to_owned()))));
+    let strategy = serde_json::to_value(of.merge.strategy).ok();
+    let strategy = strategy.as_ref().and_then(serde_json::Value::as_str).unwrap_or("merge").to_owned();
+    let strategy = Some(strategy).filter(|_| of.merge.strategy != MergeStrategy::default());
+    add("merge.strategy", Ok(shown(resolve::first([(From::Project, strategy)], "merge".to_owned()))));
     add("merge.batch", Ok(shown(resolve::first([(From::Project, of.merge.batch)], 1))));
     let ready = Some(defaults.ready_worktrees).filter(|count| *count != built_in.ready_worktrees);
     let ready = resolve::first([(From::Settings, ready)], built_in.ready_worktrees);
     add("ready_worktrees", Ok(shown(ready)));
     add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
+    let in_all = Some(settings.max_parallel).filter(|most| *most > 0).map(|most| most.to_string());
+    add(
+        "max_parallel, all projects",
+        Ok(shown(resolve::first([(From::Settings, in_all)], "no limit".to_owned()))),
+    );
     add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
     add("stall_after", Ok(shown(resolve::first([(From::Project, of.stall_after.clone())], "5m".to_owned()))));
     let on_limit = Some(defaults.on_limit).filter(|on_limit| *on_limit != built_in.on_limit);
@@ -115,8 +124,16 @@ pub(super) fn look(
     };
     add("budget.task", amount(settings.budget.task));
     add("budget.day", amount(settings.budget.day));
-    let verify = (!of.verify.is_empty()).then(|| of.verify.join("; "));
-    add("verify", Ok(shown(resolve::first([(From::Project, verify)], "nothing".to_owned()))));
+    for (name, list) in [
+        ("setup", &of.setup),
+        ("verify", &of.verify),
+        ("share", &of.share),
+        ("copy", &of.copy),
+        ("protected", &of.protected),
+    ] {
+        let list = (!list.is_empty()).then(|| list.join("; "));
+        add(name, Ok(shown(resolve::first([(From::Project, list)], "nothing".to_owned()))));
+    }
     // Before the line for the home, which is no setting.
     let json = lines.iter().map(|line| json!({ "name": line.name, "value": line.text })).collect();
     let mut home_line = Line::new(State::Plain, "home", home.display().to_string());

@@ -1,7 +1,9 @@
 //! Reports the tasks that wait for a person, and the task files that cannot be read.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
-use watchfire_core::model::{Task, TaskStatus};
+use watchfire_core::model::{KeyFile, Task, TaskStatus, unknown_keys};
 use watchfire_core::store::{TaskList, TaskQuery, TaskStore as _};
 
 use super::{Line, Section, State};
@@ -11,6 +13,7 @@ use crate::status;
 
 pub(super) async fn look(open: &OpenProject) -> Section {
     let (mut lines, mut waiting, mut malformed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut unknown, mut told) = (Vec::new(), BTreeSet::new());
     match open.store.list(&TaskQuery::new()).await {
         Ok(list) => {
             // Runs pass over such a file without a word on its task.
@@ -19,6 +22,18 @@ pub(super) async fn look(open: &OpenProject) -> Section {
                 malformed.push(fault.to_string());
             }
             lines.extend(list.tasks.iter().filter_map(|task| never_starts(&task.value, &list)));
+            for task in list.tasks.iter().filter(|task| task.value.status != TaskStatus::Done) {
+                for key in unknown_keys(KeyFile::Task, &task.value) {
+                    // One that resembles none may be meant for another program, in all of its tasks.
+                    let is_new = told.insert(key.path.clone());
+                    if key.nearest.is_none() && !is_new {
+                        continue;
+                    }
+                    let state = if key.nearest.is_some() { State::Bad } else { State::Plain };
+                    lines.push(Line::new(state, format!("#{}", task.value.task_number), key.to_string()));
+                    unknown.push(key.to_string());
+                }
+            }
             match open.infos(list.tasks.into_iter().map(|task| task.value)) {
                 Ok(infos) => {
                     for info in
@@ -41,7 +56,11 @@ pub(super) async fn look(open: &OpenProject) -> Section {
     if lines.is_empty() {
         lines.push(Line::new(State::Plain, "tasks", "none waits for you"));
     }
-    Section { heading: "work", lines, json: json!({ "waiting": waiting, "malformed": malformed }) }
+    Section {
+        heading: "work",
+        lines,
+        json: json!({ "waiting": waiting, "malformed": malformed, "unknown": unknown }),
+    }
 }
 
 /// Returns what to say of a task that waits for one that is not there: no run ever starts it.
