@@ -109,10 +109,7 @@ pub(super) fn look(
     add("ready_worktrees", Ok(shown(ready)));
     add("max_parallel", Ok(shown(resolve::first([(From::Project, of.max_parallel)], 1))));
     let in_all = Some(settings.max_parallel).filter(|most| *most > 0).map(|most| most.to_string());
-    add(
-        "max_parallel, all projects",
-        Ok(shown(resolve::first([(From::Settings, in_all)], "no limit".to_owned()))),
-    );
+    add("max_parallel, in all", Ok(shown(resolve::first([(From::Settings, in_all)], "no limit".to_owned()))));
     add("time_limit", Ok(shown(resolve::first([(From::Project, of.time_limit.clone())], "none".to_owned()))));
     add("stall_after", Ok(shown(resolve::first([(From::Project, of.stall_after.clone())], "5m".to_owned()))));
     let on_limit = Some(defaults.on_limit).filter(|on_limit| *on_limit != built_in.on_limit);
