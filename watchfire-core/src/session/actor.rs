@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::handle::{GO_ON, Session};
+use super::handle::Session;
 use super::screen::Screen;
 use super::state::conversation::Conversation;
 use super::state::failures::Failures;
 use super::state::input::Text;
-use super::state::mailbox::{Left, Letter, Mailbox};
+use super::state::mailbox::{GO_ON, Left, Letter, Mailbox};
 use super::state::note::Note;
 use super::state::notes::{Notes, note_typed};
 use super::state::questions::Questions;

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use super::screen::{AttachRequest, Attachment};
 use super::state::ended::{Cause, Ended};
 use super::state::input::{Input, Receipt, Text, Typed};
-use super::state::mailbox::Letter;
+use super::state::mailbox::{GO_ON, Letter};
 use super::state::notes::note_typed;
 use super::state::questions::Place;
 use super::state::{SessionInfo, Shared};
@@ -25,9 +25,6 @@ use crate::schedule::StopReason;
 use crate::session::Counted;
 use crate::terminal::{Line, Scrolled, Size, Snapshot};
 use crate::{Error, ErrorKind, Result};
-
-/// What an agent is told after its issues.
-pub(in crate::session) const GO_ON: &str = "Go on.";
 
 /// A running session. Cheap to clone; dropping it changes nothing.
 #[derive(Clone)]

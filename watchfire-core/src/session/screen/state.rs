@@ -48,7 +48,7 @@ pub(super) struct Fed {
     pub(super) resizes: u64,
     /// Offset at the last resize.
     pub(super) resized_at: u64,
-    /// Where the output stands with regard to sequences.
+    /// The kind of sequence in the middle of which the output is.
     sequence: Escapes,
     /// Offset at which the latest sequence began.
     sequence_at: u64,
@@ -80,7 +80,7 @@ impl Fed {
         }
     }
 
-    /// Returns true within a string, such as an image, that is longer than what is repeated after a redraw.
+    /// Returns true if the output is in the middle of a string, such as an image, that began too far back to be repeated.
     fn is_within_long_string(&self) -> bool {
         self.sequence == Escapes::String && self.sequence_at < self.offset.saturating_sub(TAIL)
     }
@@ -160,7 +160,7 @@ impl Screen {
         }
     }
 
-    /// Returns the screen as it is now, for a later program; `None` if it cannot be told in what a file may have.
+    /// Returns the screen as it is now, for a later program; `None` in the middle of a long string, or if it takes more than a file may have.
     pub(in crate::session) fn checkpoint(&self) -> Option<Checkpoint> {
         let mut fed = self.lock();
         if fed.is_within_long_string() {
@@ -206,7 +206,7 @@ impl Screen {
         }
     }
 
-    /// Returns true within a string of the output of which another terminal would not see the begin.
+    /// Returns true if the output is in the middle of a string that began too far back to be repeated on another terminal.
     pub(in crate::session) fn is_within_long_string(&self) -> bool {
         self.lock().is_within_long_string()
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::files::{make_private, remove_tree, replace};
-use crate::session::handle::GO_ON;
 use crate::{Error, ErrorKind, Result};
 
+/// What an agent is told after its issues.
+pub(in crate::session) const GO_ON: &str = "Go on.";
 /// Maximum number of texts that wait.
 const WAITING: usize = 256;
 /// Extension of a text that waits.
