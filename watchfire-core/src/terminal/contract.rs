@@ -82,8 +82,8 @@ pub trait Terminal: Debug + Send + 'static {
         format!("\x1bc{}\x1b[{row};{col}H", snapshot.text().replace('\n', "\r\n")).into_bytes()
     }
 
-    /// Like [`redraw`](Self::redraw), with the scrollback before it, unless that takes more than `most` bytes: all that a terminal of a later program begins with. The second
-    /// value is the number that the next line of the scrollback gets. While a frame is held back it is greater than in the snapshot.
+    /// Like [`redraw`](Self::redraw), with the scrollback before it, unless that takes more than `most` bytes: all that a terminal
+    /// of a later program begins with. The second value is the number that the next line of the scrollback gets. While a frame is held back it is greater than in the snapshot.
     ///
     /// The default prints the text.
     fn redraw_with_scrollback(&mut self, most: usize) -> (Vec<u8>, u64) {

@@ -35,7 +35,7 @@ struct Entry {
     flags: u8,
 }
 
-/// What the end of a row is to its line.
+/// Whether a line ends with its row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RowEnd {
     /// The line ends here, too.

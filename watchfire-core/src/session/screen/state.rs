@@ -18,8 +18,8 @@ const TAIL: u64 = 64 << 10;
 const ESCAPE: u8 = 0x1b;
 /// Begin of a string that means nothing to any terminal.
 const UNKNOWN_STRING: &[u8] = b"\x1b]99999;";
-/// Where an earlier program's numbers of lines are not known, the next one counts from the next multiple of this: more than any
-/// program counts.
+/// A program that does not know the line numbers of the one before counts on from the next multiple of this. No program counts
+/// so far by itself.
 const UNKNOWN: u64 = 1 << 32;
 
 /// Screen of one session. The pump feeds it; attachments, the typist and the backend read it.
@@ -160,7 +160,8 @@ impl Screen {
         }
     }
 
-    /// Returns the screen as it is now, for a later program; `None` in the middle of a long string, or if it takes more than a file may have.
+    /// Returns the screen as it is now, for a later program. `None` in the middle of a long string, or if it would be too large a
+    /// file.
     pub(in crate::session) fn checkpoint(&self) -> Option<Checkpoint> {
         let mut fed = self.lock();
         if fed.is_within_long_string() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::files::{make_private, remove_tree, replace};
 use crate::{Error, ErrorKind, Result};
 
-/// What an agent is told after its issues.
+/// The text that asks an agent to go on once its limit is over.
 pub(in crate::session) const GO_ON: &str = "Go on.";
 /// Maximum number of texts that wait.
 const WAITING: usize = 256;

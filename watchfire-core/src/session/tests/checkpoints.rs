@@ -198,7 +198,7 @@ async fn a_screen_is_kept_now_and_then_and_when_its_session_is_left() {
     assert!(String::from_utf8(checkpoint.redraw).unwrap().contains("first\r\nlast"));
 }
 
-/// What the terminal shows then lacks the sequence that the kept screen ends in.
+/// A new checkpoint would lose the unfinished sequence at the end of the old one.
 #[tokio::test]
 async fn a_kept_screen_stays_where_the_output_could_not_be_read_up_to_it() {
     let kept = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn asking() -> Stage {
     })
 }
 
-/// What is not written when a program ends, the next one answers.
+/// If a program ends before it has written an answer, the next one gives it.
 #[tokio::test]
 async fn a_query_counts_as_answered_once_its_answer_is_written() {
     let stage = asking();
