@@ -141,6 +141,9 @@ pub(crate) trait Agent: Debug + Send + Sync + 'static {
     /// Set if the CLI speaks the Agent Client Protocol.
     const ACP: Option<Acp> = None;
 
+    /// The options of its settings that it reads.
+    const OPTIONS: &'static [&'static str] = &["transport"];
+
     /// Returns true if our instructions reach the agent by another way than the first prompt.
     fn carries_prompt() -> bool {
         Self::TABLE.can.system_prompt
@@ -235,6 +238,7 @@ pub(crate) fn capabilities<A: Agent>() -> Capabilities {
     can.interrupt = terminal;
     can.chat = terminal;
     can.paste_limit = terminal.then_some(paste_limit);
+    can.options = Some(A::OPTIONS);
     can
 }
 

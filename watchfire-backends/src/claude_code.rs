@@ -45,6 +45,8 @@ const INTERRUPTED: &str = "[Request interrupted by user";
 pub struct ClaudeCode;
 
 impl Agent for ClaudeCode {
+    const OPTIONS: &'static [&'static str] = &["transport", "carry"];
+
     const TABLE: Table = Table {
         name: "claude-code",
         aliases: &["claude"],

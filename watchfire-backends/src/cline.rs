@@ -31,6 +31,8 @@ const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cac
 pub struct Cline;
 
 impl Agent for Cline {
+    const OPTIONS: &'static [&'static str] = &["transport", "provider"];
+
     const TABLE: Table = Table {
         name: "cline",
         aliases: &[],

@@ -38,6 +38,8 @@ const BUSY: &str = "esc to interrupt";
 pub struct Codex;
 
 impl Agent for Codex {
+    const OPTIONS: &'static [&'static str] = &["transport", "carry"];
+
     const TABLE: Table = Table {
         name: "codex",
         aliases: &[],

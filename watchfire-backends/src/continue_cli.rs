@@ -37,6 +37,8 @@ const USAGE: [&str; 4] = ["prompt_tokens", "completion_tokens", "prompt_tokens_d
 pub struct Continue;
 
 impl Agent for Continue {
+    const OPTIONS: &'static [&'static str] = &["transport", "config"];
+
     const TABLE: Table = Table {
         name: "continue",
         aliases: &["cn"],

@@ -39,6 +39,8 @@ const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadTokens", "cac
 pub struct Copilot;
 
 impl Agent for Copilot {
+    const OPTIONS: &'static [&'static str] = &["transport", "carry"];
+
     const TABLE: Table = Table {
         name: "copilot",
         aliases: &[],

@@ -42,6 +42,8 @@ const HIGH_DEMAND: &str = "We are currently experiencing high demand";
 pub struct Gemini;
 
 impl Agent for Gemini {
+    const OPTIONS: &'static [&'static str] = &["transport", "carry"];
+
     const TABLE: Table = Table {
         name: "gemini",
         aliases: &[],

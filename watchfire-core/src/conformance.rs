@@ -1,23 +1,22 @@
 //! The shape that the conformance suites of all seams share. Feature `testing`.
 //!
-//! Each seam has a module `conformance` with `CASES`, about what is tested or what makes it. [`check`] runs all of them in one
-//! test; a harness that shows each as a test of its own calls [`Case::run_alone`]:
+//! Each seam has a module `conformance` with `CASES`, about what is tested or what makes it. [`Suites`] shows each case as a test
+//! of its own, in a test program without a harness (`harness = false` in `Cargo.toml`):
 //!
 //! ```ignore
-//! let trials = conformance::CASES.iter().map(|case| {
-//!     Trial::ignorable_test(case.name(), || match case.run_alone(&YourAgent) {
-//!         Ok(()) => Ok(Completion::Completed),
-//!         Err(NotPassed::Skipped(why)) => Ok(Completion::ignored_with(why)),
-//!         Err(failed) => Err(failed.into()),
-//!     })
-//! });
-//! libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+//! fn main() {
+//!     Suites::new().with("your_agent", conformance::CASES, || Box::new(YourAgent)).run();
+//! }
 //! ```
+//!
+//! [`check`] runs all of them in one test of the usual harness.
 
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+
+use libtest_mimic::{Arguments, Completion, Trial};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -112,6 +111,42 @@ pub fn check<S: ?Sized>(cases: &[Case<S>], mut make: impl FnMut() -> Box<S>) -> 
     match failures.is_empty() {
         true => Ok(()),
         false => Err(Error::new(ErrorKind::Internal, format!("it does not conform:{}", failures.concat()))),
+    }
+}
+
+/// Suites whose cases are tests of their own: filtered, listed and reported by name, as tests of the usual harness are.
+#[derive(Debug, Default)]
+pub struct Suites(Vec<Trial>);
+
+impl Suites {
+    /// Begins without any.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a suite. Its tests are called `name::case`, and each runs on what `make` makes for it.
+    #[must_use]
+    pub fn with<S: ?Sized + 'static>(
+        mut self,
+        name: &str,
+        cases: &'static [Case<S>],
+        make: impl Fn() -> Box<S> + Clone + Send + 'static,
+    ) -> Self {
+        self.0.extend(cases.iter().map(|case| {
+            let make = make.clone();
+            Trial::ignorable_test(format!("{name}::{}", case.name), move || match case.run_alone(&*make()) {
+                Ok(()) => Ok(Completion::Completed),
+                Err(NotPassed::Skipped(why)) => Ok(Completion::ignored_with(why)),
+                Err(NotPassed::Failed(what)) => Err(what.into()),
+            })
+        }));
+        self
+    }
+
+    /// Runs the tests that the command line asks for, and ends the program.
+    pub fn run(self) -> ! {
+        libtest_mimic::run(&Arguments::from_args(), self.0).exit()
     }
 }
 

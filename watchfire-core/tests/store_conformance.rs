@@ -1,5 +1,4 @@
 //! The conformance suite of task stores, against the ones of this crate.
-#![cfg(all(feature = "testing", feature = "yaml"))]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use watchfire_core::Result;
 use watchfire_core::clock::SystemClock;
-use watchfire_core::conformance::check;
+use watchfire_core::conformance::Suites;
 use watchfire_core::model::{Project, ProjectId};
 use watchfire_core::store::conformance::{CASES, StoreFactory};
 use watchfire_core::store::{Home, MemoryStore, NewProject, TaskStore, YamlOptions, YamlStore};
@@ -48,19 +47,14 @@ impl StoreFactory for Yaml {
     }
 }
 
-#[test]
-fn memory_conforms() {
-    check(CASES, || Box::new(Memory)).unwrap();
-}
-
-#[test]
-fn yaml_conforms_by_events_alone() {
-    let slow = Duration::from_secs(86_400);
-    check(CASES, || Box::new(Yaml { watch: true, poll: slow, kept: Mutex::default() })).unwrap();
-}
-
-#[test]
-fn yaml_conforms_by_polling_alone() {
-    let quick = Duration::from_millis(20);
-    check(CASES, || Box::new(Yaml { watch: false, poll: quick, kept: Mutex::default() })).unwrap();
+fn main() {
+    let yaml = |watch, poll| {
+        move || -> Box<dyn StoreFactory> { Box::new(Yaml { watch, poll, kept: Mutex::default() }) }
+    };
+    let (slow, quick) = (Duration::from_secs(86_400), Duration::from_millis(20));
+    Suites::new()
+        .with("memory", CASES, || Box::new(Memory))
+        .with("yaml_by_events_alone", CASES, yaml(true, slow))
+        .with("yaml_by_polling_alone", CASES, yaml(false, quick))
+        .run()
 }

@@ -1,20 +1,20 @@
 //! The suite for workspaces, on the one that isolates nothing.
-#![cfg(feature = "testing")]
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 
-use watchfire_core::conformance::check;
+use watchfire_core::conformance::Suites;
 use watchfire_core::workspace::{InPlace, Workspace, conformance};
 
-#[test]
-fn in_place_conforms() {
-    let mut folders = Vec::new();
-    let make = || -> Box<dyn Workspace> {
+fn main() {
+    let folders = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&folders);
+    let make = move || -> Box<dyn Workspace> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(conformance::FILE), conformance::CONTENT).unwrap();
         let workspace = InPlace::new(folder.path()).unwrap();
-        folders.push(folder);
+        kept.lock().unwrap().push(folder);
         Box::new(workspace)
     };
-    check(conformance::CASES, make).unwrap();
+    Suites::new().with("in_place", conformance::CASES, make).run()
 }

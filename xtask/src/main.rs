@@ -158,6 +158,13 @@ const TASKS: &[Task] = &[
         },
     },
     Task {
+        name: "dist",
+        takes: "",
+        time: "10 min",
+        does: "the archive that people install, with manual pages and completions, unpacked and tried: .ci/dist",
+        steps: |_| Ok(vec![step(&[".ci/dist"])]),
+    },
+    Task {
         name: "package",
         takes: "",
         time: "10 min",

@@ -9,12 +9,14 @@ use watchfire_backends as _;
 use watchfire_core::orchestrator::{Orchestrator, RunRequest, Seen};
 use watchfire_core::schedule::Change;
 use watchfire_core::{Result, sandbox::SandboxChoice, session::AttachRequest};
+use watchfire_term::Emulator;
 
 async fn follow(root: &Path) -> Result<()> {
     let git = |root: &Path| Ok(Arc::new(watchfire_git::GitWorkspace::open(root, Default::default())?) as _);
     let (mut since, mut is_over) = (None, false);
     while !is_over {
-        let orchestrator = Orchestrator::builder().workspaces(git).resume(true).start().await?;
+        let builder = Orchestrator::builder().workspaces(git).terminals(Emulator::boxed);
+        let orchestrator = builder.resume(true).start().await?;
         let project = orchestrator.open(root).await?;
         let (mut log, is_first) = (project.subscribe(since.clone()).await?, since.is_none());
         if is_first {

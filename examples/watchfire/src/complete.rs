@@ -2,12 +2,14 @@
 //!
 //! The shell runs this program with the variable `WATCHFIRE_COMPLETE` at each Tab. Nothing is made or changed then.
 
+mod nushell;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory as _};
-use clap_complete::env::Shells;
+use clap_complete::env::{Bash, Elvish, Fish, Powershell, Shells, Zsh};
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate};
 use watchfire_core::backend::Backends;
 use watchfire_core::model::{KEYS, KeyFile, KeyKind, Settings, TaskNumber};
@@ -23,21 +25,17 @@ const ASKED: &str = "WATCHFIRE_COMPLETE";
 /// Name of the program.
 const NAME: &str = "watchfire";
 
+const SHELLS: Shells<'static> = Shells(&[&Bash, &Elvish, &Fish, &nushell::Nushell, &Powershell, &Zsh]);
+
 /// Answers a shell that asks for completions, and ends the program then.
 pub(crate) fn run_if_asked() {
-    CompleteEnv::with_factory(|| completing(Cli::command())).var(ASKED).complete();
+    CompleteEnv::with_factory(|| completing(Cli::command())).var(ASKED).shells(SHELLS).complete();
 }
 
 /// Returns the script that a shell loads to complete our commands.
 pub(crate) fn script(shell: &str) -> Result<Vec<u8>> {
-    if shell == "nushell" {
-        let mut script = Vec::new();
-        clap_complete::generate(clap_complete_nushell::Nushell, &mut Cli::command(), NAME, &mut script);
-        return Ok(script);
-    }
-    let shells = Shells::builtins();
-    let completer = shells.completer(shell).ok_or_else(|| {
-        let known = shells.names().chain(["nushell"]).collect::<Vec<_>>().join(", ");
+    let completer = SHELLS.completer(shell).ok_or_else(|| {
+        let known = SHELLS.names().collect::<Vec<_>>().join(", ");
         Error::new(ErrorKind::InvalidInput, "no completions for this shell")
             .with("shell", shell)
             .with("known", known)
@@ -54,8 +52,8 @@ fn completing(command: Command) -> Command {
     command
         .mut_args(|arg| {
             let names = arg.get_value_names().unwrap_or_default();
-            let is_task =
-                names.first().is_some_and(|name| name.as_str().split(['|', ',']).any(|part| part == "N"));
+            let is_number = |part| part == "N" || part == "TARGET";
+            let is_task = names.first().is_some_and(|name| name.as_str().split(['|', ',']).any(is_number));
             match arg.get_id().as_str() {
                 "agent" => arg.add(ArgValueCandidates::new(agents)),
                 _ if is_task => arg.add(ArgValueCandidates::new(tasks)),

@@ -2,7 +2,7 @@
 
 use watchfire_core::Result;
 use watchfire_core::backend::Backends;
-use watchfire_core::model::{BackendName, Settings};
+use watchfire_core::model::{BackendName, KeyFile, Settings, UnknownKey, unknown_keys};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::{SandboxChoice, SandboxSet};
 // The same as the daemon's, but that no task starts by itself: a command line runs what the person asks for.
@@ -18,6 +18,15 @@ pub(crate) fn sandboxes() -> Result<SandboxSet> {
 /// Returns the agents: the linked ones, and the programs that the settings name.
 pub(crate) fn backends(settings: &Settings) -> Result<Backends> {
     Backends::linked()?.with_configured(settings)
+}
+
+/// Returns the keys of the settings that nothing reads.
+pub(crate) fn unknown_settings(settings: &Settings) -> Vec<UnknownKey> {
+    let mut keys = unknown_keys(KeyFile::Settings, settings);
+    // A program whose options are wrong is no reason to say nothing of the others.
+    let known = backends(settings).or_else(|_| Backends::linked());
+    keys.extend(known.map(|backends| backends.unread_settings(settings)).unwrap_or_default());
+    keys
 }
 
 /// Refuses an agent that this program does not know.

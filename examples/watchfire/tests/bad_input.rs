@@ -196,6 +196,8 @@ fn values_of_project_yaml_that_mean_nothing() {
     let line = good.lines().count() + 1;
     for (wrong, expected) in [
         ("color: nothex", "#rrggbb"),
+        ("color: 12", "#rrggbb"),
+        ("stall_after: -1", "45m"),
         ("time_limit: 2 weeks", "45m"),
         ("stall_after: soon", "45m"),
         ("max_parallel: many", "a whole number"),

@@ -98,6 +98,9 @@ fn a_chat_has_a_folder_of_its_own() {
     assert!(painted.contains("chat ended") && !painted.contains("watchfire/chat"), "{painted}");
     assert_eq!(world.git(&root, &["branch", "--list", "watchfire/chat"]), "");
     world.git(&root, &["fsck"]);
+    let logs = world.run(&root, ["logs", "--json"]).good().json();
+    let numbers: Vec<_> = logs["logs"].as_array().unwrap().iter().map(|log| &log["number"]).collect();
+    assert_eq!(numbers, [3, 2, 1], "each chat has a number of its own: {logs}");
 }
 
 /// The next program on the project commits what is in the folder of a chat that was killed.

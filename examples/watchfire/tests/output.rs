@@ -29,7 +29,14 @@ fn shells_complete_tasks_and_agents() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    for words in [&["run", ""][..], &["task", "show", ""], &["send-back", ""], &["branches", "merge", ""]] {
+    for words in [
+        &["run", ""][..],
+        &["task", "show", ""],
+        &["send-back", ""],
+        &["branches", "merge", ""],
+        &["watch", ""],
+        &["wait", ""],
+    ] {
         assert!(asked(words).contains("1\tSign in\n2\tSign out\n"), "{words:?}: {}", asked(words));
     }
     world.run(&root, ["task", "edit", "1", "--labels", "shop,urgent"]).good();
@@ -56,12 +63,15 @@ fn shells_complete_tasks_and_agents() {
     assert!(String::from_utf8(output.stdout).unwrap().lines().any(|line| line == "scripted"));
     assert_eq!(std::fs::read_dir(unused).unwrap().count(), 0);
     assert!(asked(&["send"]).contains("send-back\t"));
+    let mut command = world.command(&root, ["--", "watchfire", "run", ""]);
+    let output = command.env("WATCHFIRE_COMPLETE", "nushell").output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("1\tSign in\n"));
     world.git(&root, &["branch", "watchfire/0009"]);
     let into = asked(&["undo", "--into", ""]);
     assert!(into.contains("main") && !into.contains("watchfire/0009"), "{into}");
     for shell in ["bash", "zsh", "fish", "elvish", "nushell"] {
         let script = world.run(&root, ["completions", shell]).good().stdout;
-        assert!(script.contains("watchfire"), "{shell}: {script}");
+        assert!(script.contains("WATCHFIRE_COMPLETE"), "{shell}: {script}");
         let value = world.run(&root, ["completions", shell, "--json"]).good().json();
         assert_eq!(value["script"], *script);
     }

@@ -87,6 +87,21 @@ fn a_persons_own_settings_are_checked_before_they_are_written() {
     }
     set("budget.day", "").good();
     assert!(!file().contains("budget"), "{}", file());
+    // Nothing reads these.
+    set("agents.claude-code.nonsense", "x").code(1);
+    set("agents.claude-code.settle_ms", "5").code(1);
+    let more = "agents:\n  codex: {modle: x, nonsense: 1}\nnotify:\n  events: [asks, foo]\n";
+    fs::write(home.join("settings.yaml"), format!("version: 1\n{more}")).unwrap();
+    let error =
+        world.run(&root, ["settings", "--global", "--list", "--json"]).code(1).json_error().to_string();
+    assert!(error.contains("notify.events: unknown word") && error.contains("\"line\":\"5\""), "{error}");
+    fs::write(home.join("settings.yaml"), format!("version: 1\n{}", more.replace(", foo", ""))).unwrap();
+    for said in
+        [world.run(&root, ["doctor"]).code(3).stdout, world.run(&root, ["init", "--yes"]).good().stdout]
+    {
+        assert!(said.contains("`agents.codex.nonsense` is no key of settings.yaml"), "{said}");
+        assert!(said.contains("did you mean `agents.*.model`?"), "{said}");
+    }
 }
 
 #[test]

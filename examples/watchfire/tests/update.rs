@@ -69,17 +69,29 @@ fn a_newer_release_is_told_after_other_commands() {
     let world = World::new();
     let at = world.empty("x");
     let source = releases(&world, &["v98.0.0"]);
-    set(&world, "updates.source", source.to_str().unwrap());
+    let (bin, asked) = (world.empty("bin"), world.path("asked"));
+    let before = std::env::var("PATH").unwrap();
+    let noting =
+        format!("#!/bin/sh\necho \"$*\" >> '{}'\nexport PATH='{before}'\nexec git \"$@\"\n", asked.display());
+    fs::write(bin.join("git"), noting).unwrap();
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{before}", bin.display());
     let known = world.path("watchfire-home/releases.json");
-    let list = || OnTerminal::start(&world, &at, &["costs"], &[("NO_COLOR", "1")]).end().0;
+    let list =
+        || OnTerminal::start(&world, &at, &["costs"], &[("NO_COLOR", "1"), ("PATH", path.as_str())]).end().0;
+    // Without a source, nobody is asked.
+    list();
+    set(&world, "updates.source", source.to_str().unwrap());
     list();
     until("it has looked", || known.exists());
+    let remotes = |asked: &str| asked.lines().filter(|words| words.contains("ls-remote")).count();
+    assert_eq!(remotes(&fs::read_to_string(asked).unwrap()), 1);
     let told = list();
     assert!(told.contains("release 98.0.0 of watchfire is out"), "{told}");
     // Not every start looks.
-    let before = fs::read(&known).unwrap();
+    let found = fs::read(&known).unwrap();
     list();
-    assert_eq!(fs::read(&known).unwrap(), before);
+    assert_eq!(fs::read(&known).unwrap(), found);
     set(&world, "updates.check_on_startup", "false");
     let told = list();
     assert!(!told.contains("98.0.0"), "{told}");

@@ -56,6 +56,7 @@ impl Backend for Scripted {
         can.chat = true;
         can.interrupt = true;
         can.paste_limit = Some(4000);
+        can.options = Some(&["transport", "script"]);
         can
     }
 

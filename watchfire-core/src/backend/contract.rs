@@ -171,6 +171,9 @@ pub struct Capabilities {
     pub chat: bool,
     /// Maximum number of bytes known to arrive complete when pasted. Longer text goes by file.
     pub paste_limit: Option<usize>,
+    /// The [options](AgentSettings::option) of its settings that it reads. The person is warned about others. `None` if it
+    /// refuses them itself.
+    pub options: Option<&'static [&'static str]>,
 }
 
 /// Places to look for programs.

@@ -68,6 +68,7 @@ pub struct FailedAccess {
 
 /// The source of a fact, weakest first. A weaker source never overrides a stronger one.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The rendered screen.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Backend;
-use crate::model::{AgentSettings, BackendName, Settings};
+use crate::model::{AgentSettings, BackendName, KeyFile, Settings, UnknownKey};
 use crate::{Error, ErrorKind, Result};
 
 /// A backend registered by a linked crate. Made by `register_backend!`.
@@ -149,6 +149,29 @@ impl Backends {
                 .with("name", name)
                 .with("known", if known.is_empty() { "none".to_owned() } else { known.join(", ") })
         })
+    }
+
+    /// Returns the keys below `agents` in the settings that nobody reads: entries that are no agent, and options that their
+    /// agent does not know.
+    #[must_use]
+    pub fn unread_settings(&self, settings: &Settings) -> Vec<UnknownKey> {
+        let mut found = Vec::new();
+        for (name, entry) in settings.agents.iter().filter(|(name, _)| !name.starts_with("x-")) {
+            match self.get(name).map(|backend| backend.capabilities().options) {
+                Ok(Some(read)) => {
+                    let unread = entry.options_named().filter(|option| !read.contains(option));
+                    found.extend(unread.map(|option| UnknownKey::of_agent(name, option)));
+                }
+                // A program whose options are wrong is an error of its own.
+                Ok(None) => {}
+                Err(_) if entry.path.is_some() => {}
+                Err(_) => {
+                    let path = format!("agents.{name}");
+                    found.push(UnknownKey { file: KeyFile::Settings, path, nearest: None });
+                }
+            }
+        }
+        found
     }
 
     /// Yields all backends, ordered by name.

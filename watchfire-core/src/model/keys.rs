@@ -321,6 +321,14 @@ pub struct UnknownKey {
     pub nearest: Option<&'static Key>,
 }
 
+impl UnknownKey {
+    /// An option that the agent of this name does not read.
+    pub(crate) fn of_agent(agent: &str, option: &str) -> Self {
+        let file = Settings;
+        Self { file, path: format!("agents.{agent}.{option}"), nearest: nearest(file, "agents.*", option) }
+    }
+}
+
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         (self.file, self.path) == (other.file, other.path)
@@ -332,6 +340,9 @@ impl Eq for Key {}
 impl fmt::Display for UnknownKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, path, nearest } = self;
+        if nearest.and_then(Key::agent_option).is_some_and(|option| path.ends_with(&format!(".{option}"))) {
+            return write!(f, "`{path}` is an option of other agents and changes nothing");
+        }
         write!(f, "`{path}` is no key of {file} and changes nothing")?;
         let Some(nearest) = nearest else { return Ok(()) };
         write!(f, "; did you mean `{}`", nearest.path)?;
@@ -339,8 +350,8 @@ impl fmt::Display for UnknownKey {
     }
 }
 
-/// Returns the unknown keys of a record. Left out are those that begin with `x-`, which belong to other programs, and options of an
-/// agent that resemble none of ours, which its backend checks.
+/// Returns the unknown keys of a record. Left out are those that begin with `x-`, which belong to other programs, and options of
+/// agents: see [`Backends::unread_settings`](crate::backend::Backends::unread_settings).
 #[must_use]
 pub fn unknown_keys(file: KeyFile, record: &impl Serialize) -> Vec<UnknownKey> {
     let mut found = Vec::new();
@@ -362,14 +373,9 @@ fn walk(file: KeyFile, path: &str, pattern: &str, section: &Value, found: &mut V
             Some(key) if key.kind == Section => walk(file, &path, key.path, value, found),
             // Below other kinds, such as a map, people choose the names.
             Some(_) => {}
-            None if name.starts_with("x-") => {}
-            None => {
-                let nearest = nearest(file, pattern, name);
-                // A backend may have options of its own, and refuses others.
-                if nearest.is_some() || pattern != "agents.*" {
-                    found.push(UnknownKey { file, path, nearest });
-                }
-            }
+            // Each backend has options of its own.
+            None if name.starts_with("x-") || pattern == "agents.*" => {}
+            None => found.push(UnknownKey { file, path, nearest: nearest(file, pattern, name) }),
         }
     }
 }
@@ -384,9 +390,11 @@ fn nearest(file: KeyFile, pattern: &str, name: &str) -> Option<&'static Key> {
         .filter(|(distance, _)| *distance <= (name.chars().count() / 3).clamp(1, 3))
         .min_by_key(|(distance, _)| *distance);
     let elsewhere = || {
-        let named = |key: &&Key| split(key).1 == name && key.file != Task;
+        let distance = |key: &Key| strsim::damerau_levenshtein(split(key).1, name);
+        // Short names are near to everything.
+        let near = |key: &&Key| distance(key) <= usize::from(name.len() > 4) && key.file != Task;
         // A key of the same file is the likelier one.
-        KEYS.iter().filter(named).min_by_key(|key| key.file != file)
+        KEYS.iter().filter(near).min_by_key(|key| (distance(key), key.file != file))
     };
     misspelt.map(|(_, key)| key).or_else(elsewhere)
 }

@@ -45,6 +45,7 @@ impl std::fmt::Display for Mode {
 
 /// A step of [`Mode::Wildfire`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Work on a ready task.

@@ -211,6 +211,7 @@ impl Review {
 
 /// The status of a project.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "lowercase")]
 pub enum ProjectStatus {
     /// In use.

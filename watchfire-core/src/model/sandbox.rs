@@ -91,6 +91,7 @@ impl ProjectSandbox {
 
 /// The network of agents.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkSetting {
     /// Agents reach any host.
@@ -101,6 +102,7 @@ pub enum NetworkSetting {
 
 /// The owner of a resource that agents use. The stricter value is the greater one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
     /// The user's own.
@@ -111,6 +113,7 @@ pub enum Sharing {
 
 /// Behaviour where a machine cannot hold the core of the sandbox. A project cannot set it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum StepDown {
     /// Nothing starts.

@@ -120,6 +120,11 @@ impl AgentSettings {
         value.map(|value| T::deserialize(value).map_err(|error| wrong(agent, name, &error))).transpose()
     }
 
+    /// Yields the names of the options of single backends that are set, except those that belong to other programs.
+    pub(crate) fn options_named(&self) -> impl Iterator<Item = &str> {
+        self.extra.keys().map(String::as_str).filter(|name| !name.starts_with("x-"))
+    }
+
     /// Returns all options of single backends at once, as fields of `T`, each of which must have a default.
     ///
     /// # Errors

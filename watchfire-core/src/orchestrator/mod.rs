@@ -1,5 +1,8 @@
 //! The public handle: runs tasks of projects in this process.
 //!
+//! By itself it has no agent, no sandbox and no git, works in the project's own folder, and knows of a terminal only its text. The
+//! builder takes all of these: the README has the usual composition.
+//!
 //! ```no_run
 //! use watchfire_core::orchestrator::{Orchestrator, RunRequest};
 //!

@@ -11,6 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The state of a recorded process.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Liveness {
     /// The process runs.

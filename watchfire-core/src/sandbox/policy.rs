@@ -69,6 +69,7 @@ pub struct SandboxPolicy {
 
 /// Behaviour where a rule cannot be enforced.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
     /// The command does not start.

@@ -183,6 +183,7 @@ impl Control {
 
 /// State of a control.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum ControlState {
     /// The control holds.

@@ -59,6 +59,7 @@ pub struct SandboxSet {
 
 /// A requested sandbox.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum SandboxChoice {
     /// The first of the ladder that works here.
     #[default]

@@ -6,11 +6,14 @@ use crate::support::Repo;
 
 #[tokio::test]
 async fn git_conforms() {
+    let mut failed = Vec::new();
     for case in conformance::CASES {
         let repo = Repo::new();
-        let outcome = case.run(&repo.workspace()).await;
-        assert_eq!(outcome, Ok(()), "{}", case.name());
+        if let Err(why) = case.run(&repo.workspace()).await {
+            failed.push(format!("{}: {why}", case.name()));
+        }
         repo.fsck();
-        assert_eq!(repo.git(["stash", "list"]), "");
+        assert_eq!(repo.git(["stash", "list"]), "", "{}", case.name());
     }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

@@ -64,6 +64,7 @@ pub enum KeyCode {
 /// The use of a key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[expect(missing_docs, reason = "there is nothing to add")]
+#[non_exhaustive]
 pub enum KeyKind {
     #[default]
     Press,

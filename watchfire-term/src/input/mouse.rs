@@ -35,6 +35,7 @@ impl Mouse {
 
 /// The kind of a mouse event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum MouseKind {
     /// A button went down; a wheel turned.
     Press(Button),
@@ -49,6 +50,7 @@ pub enum MouseKind {
 /// A button of the mouse.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "there is nothing to add")]
+#[non_exhaustive]
 pub enum Button {
     Left,
     Middle,

@@ -329,3 +329,29 @@ fn conversation(out: Out, messages: &[Message]) -> String {
     }
     shown
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::style::Style;
+
+    #[test]
+    fn a_conversation_names_its_speakers_and_tools() {
+        let out = Out { json: false, terminal: false, style: Style::new(false) };
+        let messages: Vec<Message> = serde_json::from_value(json!([
+            { "role": "user", "parts": [{ "type": "text", "text": "Implement it." }] },
+            { "role": "assistant", "parts": [
+                { "type": "text", "text": "I look." },
+                { "type": "tool_call", "name": "Read", "input": "a.txt" },
+            ] },
+            { "role": "user", "parts": [{ "type": "tool_result", "text": "\nfirst\nsecond", "failed": false }] },
+            { "role": "assistant", "parts": [{ "type": "text", "text": "\u{1b}[31mDone." }] },
+        ]))
+        .unwrap();
+        let shown = conversation(out, &messages);
+        assert_eq!(
+            shown,
+            "User\nImplement it.\n\nAssistant\nI look.\n\n→ Read a.txt\n← first\nAssistant\nDone.\n\n"
+        );
+    }
+}

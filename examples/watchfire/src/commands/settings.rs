@@ -160,8 +160,8 @@ fn placed(settings: &Settings, path: &str, value: &str) -> CoreResult<Settings> 
         fields.insert(name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
     }
     let read: Settings = serde_json::from_value(all).map_err(|error| bad(in_words(&error.to_string())))?;
-    let known = unknown_keys(KeyFile::Settings, settings);
-    match unknown_keys(KeyFile::Settings, &read).into_iter().find(|key| !known.contains(key)) {
+    let known = compose::unknown_settings(settings);
+    match compose::unknown_settings(&read).into_iter().find(|key| !known.contains(key)) {
         Some(unknown) => Err(bad(unknown.to_string())),
         None => Ok(read),
     }
@@ -290,7 +290,11 @@ fn keys(file: KeyFile, path: &str) -> impl Iterator<Item = &'static Key> {
 fn meant(file: KeyFile, key: &str) -> Option<String> {
     // As a file that has it.
     let record = key.rsplit('.').fold(json!(0), |inner, name| json!({ name: inner }));
-    unknown_keys(file, &record).iter().find(|key| key.nearest.is_some()).map(ToString::to_string)
+    let mut unknown = unknown_keys(file, &record);
+    if file == KeyFile::Settings {
+        unknown.extend(serde_json::from_value(record).iter().flat_map(compose::unknown_settings));
+    }
+    unknown.iter().find(|key| key.nearest.is_some()).map(ToString::to_string)
 }
 
 fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {

@@ -191,9 +191,11 @@ impl ProjectShared {
     /// Reports keys that change nothing, each once, however many tasks have it.
     pub(crate) fn notice_unknown_keys(&self, project: &Project, settings: &Settings, tasks: &TaskList) {
         let mut found: Vec<(UnknownKey, Vec<TaskNumber>)> = Vec::new();
-        let of_settings = model::unknown_keys(KeyFile::Settings, settings);
-        let of_project = model::unknown_keys(KeyFile::Project, project);
-        found.extend(of_settings.into_iter().chain(of_project).map(|key| (key, Vec::new())));
+        let mut keys = model::unknown_keys(KeyFile::Settings, settings);
+        let backends = self.inner.backends.clone().with_configured(settings);
+        keys.extend(backends.as_ref().unwrap_or(&self.inner.backends).unread_settings(settings));
+        keys.extend(model::unknown_keys(KeyFile::Project, project));
+        found.extend(keys.into_iter().map(|key| (key, Vec::new())));
         for task in tasks.tasks.iter().map(|task| &task.value).filter(|task| !task.extra.is_empty()) {
             for key in model::unknown_keys(KeyFile::Task, task) {
                 match found.iter_mut().find(|(known, _)| *known == key) {

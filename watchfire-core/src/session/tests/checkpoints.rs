@@ -198,6 +198,26 @@ async fn a_screen_is_kept_now_and_then_and_when_its_session_is_left() {
     assert!(String::from_utf8(checkpoint.redraw).unwrap().contains("first\r\nlast"));
 }
 
+/// Its screen could not be kept there, and is as soon as the string ends.
+#[tokio::test]
+async fn a_screen_waits_for_the_end_of_a_long_string() {
+    let stage = Stage::start("", Arc::new(SystemClock), |parts, folder| {
+        parts.sinks.screens = Some(Checkpoints::beside(folder));
+    });
+    let begun = format!("\x1b]1337;File={}", "x".repeat(5 << 20));
+    stage.process.print(&begun);
+    within(async {
+        while stage.session.0.screen.offset() < begun.len() as u64 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(Checkpoints::beside(stage.folder.path()).read().await, (None, 0));
+    stage.process.print("\x07shown");
+    let checkpoint = kept(&stage, begun.len() as u64).await;
+    assert!(String::from_utf8(checkpoint.redraw).unwrap().contains("shown"));
+}
+
 /// A new checkpoint would lose the unfinished sequence at the end of the old one.
 #[tokio::test]
 async fn a_kept_screen_stays_where_the_output_could_not_be_read_up_to_it() {

@@ -22,6 +22,7 @@ pub struct Pattern(Regex);
 
 /// Treatment of upper and lower case.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Case {
     /// Letters match as they are.
     #[default]

@@ -8,6 +8,7 @@ use crate::terminal::Cell;
 
 /// A set of cells that belong together.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
 pub enum Selection {
     /// Cells from one place to another, as text runs.
     Running(Range<Place>),

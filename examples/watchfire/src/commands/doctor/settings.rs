@@ -11,6 +11,7 @@ use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
 use super::{Line, Section, State};
+use crate::compose;
 
 pub(super) fn look(
     settings: &Settings,
@@ -24,7 +25,7 @@ pub(super) fn look(
         lines.push(Line::new(State::Bad, "settings.yaml", format!("{broken}; defaults are shown")));
     }
     // A key with a typo has no effect, which the person would not notice.
-    let unknown = unknown_keys(KeyFile::Settings, settings);
+    let unknown = compose::unknown_settings(settings);
     let unknown =
         unknown.into_iter().chain(project.into_iter().flat_map(|it| unknown_keys(KeyFile::Project, it)));
     lines.extend(unknown.map(|key| {

@@ -6,7 +6,7 @@ use watchfire_core::model::{KeyFile, Project, Settings, unknown_keys};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::commands::doctor;
-use crate::{git, text};
+use crate::{compose, git, text};
 
 /// Largest number of files to name.
 const NAMED: usize = 3;
@@ -37,8 +37,7 @@ pub(super) async fn of(root: &Path, project: &Project, settings: &Settings) -> V
         let count = text::count(unseen.len(), "file");
         found.push(format!("{count} not committed, so not seen by agents: {}", names.join(", ")));
     }
-    let keys = unknown_keys(KeyFile::Settings, settings);
-    let keys = keys.into_iter().chain(unknown_keys(KeyFile::Project, project));
+    let keys = compose::unknown_settings(settings).into_iter().chain(unknown_keys(KeyFile::Project, project));
     found.extend(keys.map(|key| key.to_string()));
     found
 }

@@ -9,14 +9,14 @@ use crate::failure::{Exit, Failure, Result};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Commands, options, task numbers with their titles, and agents are completed; in nushell commands and options.
+Commands, options, task numbers with their titles, agents and branches are completed.
 
 Examples:
   bash     watchfire completions bash > ~/.local/share/bash-completion/completions/watchfire
   zsh      watchfire completions zsh > ~/.zfunc/_watchfire       (with fpath+=~/.zfunc before compinit)
   fish     watchfire completions fish > ~/.config/fish/completions/watchfire.fish
   elvish   eval (watchfire completions elvish | slurp)           in rc.elv
-  nushell  watchfire completions nushell | save -f watchfire.nu  and `use watchfire.nu *` in config.nu")]
+  nushell  watchfire completions nushell | save -f watchfire.nu  and `use watchfire.nu` in config.nu")]
 pub(crate) struct CompletionsArgs {
     /// bash, zsh, fish, elvish, powershell or nushell
     #[arg(value_name = "SHELL")]

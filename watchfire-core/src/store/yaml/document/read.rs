@@ -147,11 +147,7 @@ fn again(text: &str, map: &serde_yaml::Location, reason: &str) -> Option<usize> 
     let (_, key) = reason.split_once("duplicate ")?;
     let key = key.split(['"', '`']).nth(1)?;
     let column = map.column().saturating_sub(1);
-    let is_key = |line: &str| {
-        let rest = line.get(column..).unwrap_or_default().trim_start_matches(['"', '\'']).strip_prefix(key);
-        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
-    };
-    let indent = |line: &str| line.len() - line.trim_start().len();
+    let is_key = |line: &str| names(line.get(column..).unwrap_or_default(), key);
     let mut lines = text.lines().enumerate().skip(map.line().saturating_sub(1));
     // Behind a dash, the map begins within its first line.
     let (first, begin) = lines.next()?;
@@ -161,31 +157,77 @@ fn again(text: &str, map: &serde_yaml::Location, reason: &str) -> Option<usize> 
     is_key(begin).then_some(first + 1).into_iter().chain(keys).nth(1)
 }
 
-/// Finds the field at fault where the library does not name it: values that are well-formed YAML, but invalid.
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Returns true if a line begins with this key.
+fn names(line: &str, key: &str) -> bool {
+    let rest = line.trim_start_matches(['"', '\'']).strip_prefix(key);
+    rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
+}
+
+/// Finds the field at fault where the library does not name it, or only its section: values that are well-formed YAML, but
+/// invalid.
 fn culprit<T: Record>(text: &str, fault: Fault) -> Fault {
     let Ok(map) = serde_yaml::from_str::<Mapping>(text) else { return fault };
-    let fails_alike = |map: Mapping| {
-        let read: Result<T, _> = serde_yaml::from_value(Value::Mapping(map));
+    let fails_alike = |map: &Mapping| {
+        // From text, where a number is a text, too.
+        let read = serde_yaml::to_string(map).and_then(|text| serde_yaml::from_str::<T>(&text));
         read.is_err_and(|error| error.to_string().contains(&fault.reason))
     };
-    // Removing the faulty field makes the error go away. Costs one parse for each field, hence the limit on
-    // the size.
-    let reads_without = |key: &Value| {
-        let mut rest = map.clone();
-        rest.shift_remove(key);
-        !fails_alike(rest)
-    };
-    let named = |key: &str| {
-        let path = fault.reason.strip_prefix(key).is_some_and(|rest| rest.starts_with([':', '.', '[']));
-        path || fault.reason.contains(&format!("`{key}`"))
-    };
-    let known = map.keys().filter_map(Value::as_str).any(named);
-    if text.len() > 1 << 20 || known || !fails_alike(map.clone()) {
+    let is_named = map.keys().filter_map(Value::as_str).any(|key| fault.reason.contains(&format!("`{key}`")));
+    // Costs one parse for each field, hence the limit on the size.
+    if is_named || text.len() > 1 << 20 || !fails_alike(&map) {
         return fault;
     }
-    let Some(key) = map.keys().find(|key| reads_without(key)).and_then(Value::as_str) else { return fault };
-    let line = text.lines().position(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
-    Fault { line: line.map(|line| line + 1).or(fault.line), reason: format!("{key}: {}", fault.reason) }
+    let path = faulty(&map, &fails_alike);
+    let Some(line) = line_of(text, &path) else { return fault };
+    let path = path.join(".");
+    // The library may have named the place itself, up to an item of a list, or the section.
+    let reason = match fault.reason.split_once(": ") {
+        Some((place, _)) if place.starts_with(&path) => fault.reason,
+        Some((place, what)) if path.strip_prefix(place).is_some_and(|rest| rest.starts_with('.')) => {
+            format!("{path}: {what}")
+        }
+        _ => format!("{path}: {}", fault.reason),
+    };
+    Fault { line: Some(line), reason }
+}
+
+/// Returns the keys that lead to the field without which a map fails no more.
+fn faulty(map: &Mapping, fails: &dyn Fn(&Mapping) -> bool) -> Vec<String> {
+    let without = |key: &Value| {
+        let mut rest = map.clone();
+        rest.shift_remove(key);
+        rest
+    };
+    let Some((key, value)) = map.iter().find(|(key, _)| !fails(&without(key))) else { return Vec::new() };
+    let mut path: Vec<String> = key.as_str().map(str::to_owned).into_iter().collect();
+    if let (Value::Mapping(inner), 1) = (value, path.len()) {
+        path.extend(faulty(inner, &|inner| {
+            let mut all = map.clone();
+            all.insert(key.clone(), Value::Mapping(inner.clone()));
+            fails(&all)
+        }));
+    }
+    path
+}
+
+/// Returns the line of a field, or of the section that has it on its line.
+fn line_of(text: &str, path: &[String]) -> Option<usize> {
+    let is_yaml = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let mut section: Vec<_> = text.lines().enumerate().filter(|(_, line)| is_yaml(line)).collect();
+    let mut found = None;
+    for key in path {
+        let depth = section.first().map_or(0, |(_, line)| indent(line));
+        let mut rest = section.into_iter();
+        let is_it = |(_, line): &(usize, &str)| indent(line) == depth && names(line.trim_start(), key);
+        let Some((number, _)) = rest.find(is_it) else { break };
+        found = Some(number + 1);
+        section = rest.take_while(|(_, line)| indent(line) > depth).collect();
+    }
+    found
 }
 
 #[cfg(test)]
@@ -250,6 +292,36 @@ mod tests {
             let fault = fault(&text);
             assert!(fault.reason.contains(words), "{text:?}: {fault:?}");
             assert!(line.is_none() || fault.line == line, "{text:?}: {fault:?}");
+        }
+        for (text, line, words) in [
+            ("color: 12\n", 4, "color: not a colour, expected #rrggbb, found \"12\""),
+            ("stall_after: -1\n", 4, "stall_after: invalid duration"),
+            ("verify: [a, {b: c}]\n", 4, "verify[1]: expected a text"),
+            (
+                "# wildfire:\nwildfire:\n  execute:\n    model: {}\n",
+                7,
+                "wildfire.execute.model: expected a text",
+            ),
+            ("sandbox_rules: {deny: [x]}\n", 4, "sandbox_rules.deny: expected a path"),
+        ] {
+            let project = format!("version: 1\nproject_id: p\nname: n\n{text}");
+            let fault = decode::<Project>(project.as_bytes()).unwrap_err();
+            assert_eq!(fault.line, Some(line), "{text:?}: {fault:?}");
+            assert!(fault.reason.starts_with(words), "{text:?}: {fault:?}");
+        }
+        for (text, line, words) in [
+            (
+                "defaults:\n  auto_merge: true\n\n  prune_every: x\n",
+                4,
+                "defaults.prune_every: invalid duration",
+            ),
+            ("notify:\n  events: [asks, foo]\n", 2, "notify.events: unknown word"),
+            ("tui: {}\nagents: {}\n'max_parallel': many\n", 3, "max_parallel: expected a whole number"),
+            ("tui:\n  keys:\n    theme: a\n  theme: pink\n", 4, "tui.theme: unknown word"),
+        ] {
+            let fault = decode::<Settings>(text.as_bytes()).unwrap_err();
+            assert_eq!(fault.line, Some(line), "{text:?}: {fault:?}");
+            assert!(fault.reason.starts_with(words), "{text:?}: {fault:?}");
         }
         let fault = decode::<Task>(b"version: 1\ntitle: \xff\n").unwrap_err();
         assert_eq!((fault.line, fault.reason.as_str()), (Some(2), "the file is not UTF-8 text"));
