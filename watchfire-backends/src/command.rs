@@ -1,5 +1,6 @@
 #![doc = include_str!("../docs/command.md")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -195,6 +196,17 @@ impl Backend for Command {
         }
         let found = search.find(bare.as_deref().unwrap_or(self.name()), &[]);
         found.map(LocatedProgram::new).map_err(|error| locate::with_hint(error, self.install_hint()))
+    }
+
+    /// What the settings name below `{home}`.
+    fn resumable(&self) -> Vec<PathBuf> {
+        let Options { chat_args, resume_args, transcript, .. } = &self.options;
+        let texts = self.args.iter().chain(chat_args.iter().flatten()).chain(resume_args).chain(transcript);
+        let parts = texts.flat_map(|text| text.split("{home}/").skip(1)).filter_map(|rest| {
+            let part = rest.split(['/', ' ', ',', ':', '=', '"']).next()?;
+            (!part.contains('*') && !["", ".", ".."].contains(&part)).then(|| PathBuf::from(part))
+        });
+        parts.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn reset_at(&self, issue: &Issue, now: &Timestamp) -> Option<Timestamp> {
@@ -419,6 +431,15 @@ mod tests {
         assert_eq!(launch.transport, Transport::dialogue(Duration::from_secs(9)));
         assert!(matches!(&launch.prompt, PromptDelivery::Typed(text) if text.len() > long.len()));
         assert!(backend(json).unwrap().capabilities().resume);
+    }
+
+    #[test]
+    fn what_its_settings_name_in_its_home_is_kept_for_a_resume() {
+        let json = r#"{"path":"x","args":["--db={home}/data/db","--log={home}/log,{home}/*/x"],"resume_args":["-r"],
+            "transcript":"{home}/sessions/*.jsonl"}"#;
+        assert_eq!(backend(json).unwrap().resumable(), ["data", "log", "sessions"].map(PathBuf::from));
+        let json = r#"{"path":"x","args":["{home}","{home}/../x","{home}/"],"transcript":"~/x"}"#;
+        assert_eq!(backend(json).unwrap().resumable(), [] as [PathBuf; 0]);
     }
 
     #[test]

@@ -44,7 +44,8 @@ impl Agent for CursorAgent {
         flags: Flags {
             model: "--model",
             session: None,
-            resume: Some("--resume"),
+            // Its chats lie in `~/.cursor`, which its sessions do not have.
+            resume: None,
             prompt: "",
             stream_prompt: "",
         },

@@ -131,6 +131,47 @@ fn it_starts_with_a_chat() {
     assert_eq!(status["agents"][0]["mode"], "chat");
 }
 
+/// `C` goes on with the chat that ended last, in the agent's own conversation.
+#[test]
+fn a_chat_is_gone_on_with() {
+    let home = Home::new();
+    let root = home.shop();
+    let agent = home.0.path("agent");
+    let script =
+        "#!/bin/sh\necho \"began with $*.\"\nread -r line\necho \"working on $line\"\nread -r line\n";
+    fs::write(&agent, script).unwrap();
+    fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (key, value) in [
+        ("agents.mine.path", agent.to_str().unwrap()),
+        ("agents.mine.args", r#"["new", "{session_id}"]"#),
+        ("agents.mine.resume_args", r#"["again", "{session_id}"]"#),
+        ("agents.mine.busy", r#"["working on"]"#),
+        ("defaults.default_agent", "mine"),
+    ] {
+        home.0.run(&root, ["settings", "--global", key, value]).good();
+    }
+    let mut shown = Shown::start(&home, &root, &[], &[]);
+    shown.wait("began with new ");
+    let text = shown.text();
+    let id = text.split_once("began with new ").unwrap().1.split('.').next().unwrap().to_owned();
+    let talk = |shown: &mut Shown| {
+        shown.keys("hello\r");
+        shown.wait("working on hello");
+        let status = || home.0.run(&root, ["sessions", "--json"]).good().stdout;
+        until("its work is seen", || status().contains("processing"));
+        shown.keys("bye\r");
+        shown.wait("● Idle");
+    };
+    shown.keys("\t");
+    talk(&mut shown);
+    shown.keys("C");
+    // The line is longer than the terminal.
+    shown.wait(&format!("{id} again"));
+    shown.wait(&format!("│{id}."));
+    talk(&mut shown);
+    shown.leave();
+}
+
 /// A chain turns into a chat where a screen is attached, once it is over and nothing waits for the person.
 #[test]
 fn a_chat_follows_a_chain() {

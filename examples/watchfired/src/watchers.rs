@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
 use watchfire_api::daemon_proto::{RequestMeta, Watcher};
 
 /// The longest that a client's word for itself is kept, in characters.
@@ -10,7 +11,13 @@ const LONGEST: usize = 64;
 
 /// The streams that are open now.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watchers(Arc<Mutex<Streams>>);
+pub(crate) struct Watchers(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    streams: Mutex<Streams>,
+    changes: watch::Sender<()>,
+}
 
 #[derive(Debug, Default)]
 struct Streams {
@@ -29,6 +36,7 @@ impl Watchers {
         let id = streams.next;
         streams.next += 1;
         streams.open.insert(id, (RequestMeta { origin, client_id, version }, project.to_owned()));
+        self.0.changes.send_replace(());
         Watching { watchers: self.clone(), id }
     }
 
@@ -47,8 +55,18 @@ impl Watchers {
         known.into_iter().map(watcher).collect()
     }
 
+    /// Returns true if a stream follows the project, or all.
+    pub(crate) fn follow(&self, project: &str) -> bool {
+        self.lock().open.values().any(|(_, followed)| followed.is_empty() || followed == project)
+    }
+
+    /// Changes with each stream that begins or ends.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.0.changes.subscribe()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Streams> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,6 +80,7 @@ pub(crate) struct Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         self.watchers.lock().open.remove(&self.id);
+        self.watchers.0.changes.send_replace(());
     }
 }
 

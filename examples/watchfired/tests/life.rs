@@ -258,6 +258,35 @@ async fn agents_end_with_the_last_client_where_asked() {
     drop(running);
 }
 
+/// A client that follows one project is none of another's.
+#[tokio::test]
+async fn agents_of_a_project_end_with_its_last_client() {
+    let world = World::new();
+    let running = world.start(&[]);
+    let daemon = world.connect().await;
+    let settings = world.home.join("settings.yaml");
+    let text = std::fs::read_to_string(&settings).unwrap();
+    std::fs::write(&settings, format!("{text}  stop_without_clients: 300ms\n")).unwrap();
+    let mut projects = Vec::new();
+    for name in ["shop", "blog"] {
+        let project = world.project(&daemon, name).await.project_id;
+        let request = watchfire_api::daemon_proto::SubscribeRequest {
+            project_id: project.clone(),
+            ..Default::default()
+        };
+        let stream = daemon.projects().subscribe(request).await.unwrap().into_inner();
+        world.task(&daemon, &project, "Work", "hang").await;
+        daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+        until_task(&daemon, &project, 1, "running").await;
+        projects.push((project, stream));
+    }
+    let (shop, stream) = projects.remove(0);
+    drop(stream);
+    until_task(&daemon, &shop, 1, "stopped").await;
+    until_task(&daemon, &projects[0].0, 1, "running").await;
+    drop(running);
+}
+
 /// Archiving a project closes it in a running daemon, and reactivating it opens it again, whoever changed the file.
 #[tokio::test]
 async fn an_archived_project_rests_until_it_is_active() {

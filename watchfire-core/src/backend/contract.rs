@@ -92,7 +92,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the paths below a session's home that the vendor needs to resume the session. They may not hold
+    /// Returns the paths below a session's home that the vendor needs to resume the session, if any. They may not hold
     /// configuration.
     ///
     /// They are saved when the session has ended, and restored in the home of the session that

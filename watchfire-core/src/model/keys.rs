@@ -187,7 +187,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "defaults.stop_on_merge_failure", Flag, "false", "runs", "true", "Ends a run when a merge fails."),
     key(Settings, "defaults.on_limit", ON_LIMIT, "`ask`", "runs", "wait", "The reaction to a used-up limit of an agent's plan: `ask` keeps the work until a person resumes it, `wait` goes on when the limit is over, `stop` ends the work and keeps its branch."),
     key(Settings, "defaults.prune_every", Text, "`24h`", "the clean-up", "12h", "Interval of the automatic clean-up, or `never`."),
-    key(Settings, "defaults.stop_without_clients", Text, "`never`", "the daemon", "10s", "Time after which the daemon stops all agents when no client is connected, such as `10s`, or `never`. Each command of the command line is a client while it runs."),
+    key(Settings, "defaults.stop_without_clients", Text, "`never`", "the daemon", "10s", "Time after which the daemon stops a project's agents when its last client has left, such as `10s`, or `never`. A client is what follows the project: the terminal interface, `run`, `attach`. Before the first one, each command is."),
     key(Settings, "defaults.ready_worktrees", Number, "0", "runs", "2", "Number of worktrees that are prepared in advance."),
     key(Settings, "sandbox", Section, "", "", "", "Changes of the sandbox's base policy."),
     key(Settings, "sandbox.read", List, "none", "sandboxes", "[\"~/.npmrc\"]", "Paths that agents may read although the base policy hides them."),

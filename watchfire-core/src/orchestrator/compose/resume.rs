@@ -51,7 +51,7 @@ struct Record {
 }
 
 /// Saves the files by which `backend` can resume the session of `context`, which has ended: a session of `task`, or a chat.
-/// Does nothing for backends without such files.
+/// Does nothing for backends that cannot.
 ///
 /// # Errors
 /// I/O errors; `malformed` when the agent's files exceed the bounds.
@@ -64,15 +64,14 @@ pub(crate) fn save(
     last_words: &str,
     at: Timestamp,
 ) -> Result<()> {
-    let parts = backend.resumable();
-    if !backend.capabilities().resume || parts.is_empty() {
+    if !backend.capabilities().resume {
         return Ok(());
     }
     let folder = folder(state, task).join(context.session.as_str());
     let home = folder.join(HOME);
     make_private(&home)?;
     let mut left = Left { bytes: BYTES, files: FILES };
-    for part in &parts {
+    for part in &backend.resumable() {
         copy_part(&context.home, &home, part, &mut left)
             // Half a session would be resumed into an agent that does not know what it did.
             .inspect_err(|_| drop(fs::remove_dir_all(&folder)))?;
@@ -281,8 +280,11 @@ mod tests {
     use crate::backend::{Capabilities, Launch, LocatedProgram, ProgramSearch};
     use crate::model::Mode;
 
+    /// With its parts in its home, if it has any there.
     #[derive(Debug)]
-    struct Agent;
+    struct Agent(&'static [&'static str]);
+
+    const AGENT: Agent = Agent(&["sessions", "a/b", "none"]);
 
     impl Backend for Agent {
         fn name(&self) -> &str {
@@ -302,7 +304,7 @@ mod tests {
         }
 
         fn resumable(&self) -> Vec<PathBuf> {
-            ["sessions", "a/b", "none"].map(PathBuf::from).to_vec()
+            self.0.iter().map(PathBuf::from).collect()
         }
     }
 
@@ -328,11 +330,11 @@ mod tests {
         std::os::unix::fs::symlink(outside.join("b/secret"), home.join("sessions/link")).unwrap();
         std::os::unix::fs::symlink(&outside, home.join("a")).unwrap();
         let task = TaskNumber::new(7).unwrap();
-        save(&state, Some(task), &Agent, &context(&home, "s1"), "vendor-1", "", at(1)).unwrap();
+        save(&state, Some(task), &AGENT, &context(&home, "s1"), "vendor-1", "", at(1)).unwrap();
 
-        let mut kept = latest(&state, task, &Agent, Path::new("/work")).unwrap();
+        let mut kept = latest(&state, task, &AGENT, Path::new("/work")).unwrap();
         assert_eq!(kept.vendor_session(), "vendor-1");
-        assert!(latest(&state, task, &Agent, Path::new("/elsewhere")).is_none());
+        assert!(latest(&state, task, &AGENT, Path::new("/elsewhere")).is_none());
         let fresh = root.join("fresh");
         fs::create_dir(&fresh).unwrap();
         kept.restore(&fresh).unwrap();
@@ -341,10 +343,22 @@ mod tests {
         assert_eq!((names(&fresh), names(&fresh.join("sessions"))), (1, 1));
 
         kept.set_failed().unwrap();
-        assert!(latest(&state, task, &Agent, Path::new("/work")).is_none(), "it is not tried again");
+        assert!(latest(&state, task, &AGENT, Path::new("/work")).is_none(), "it is not tried again");
         assert_eq!(all(&state, Some(task)).len(), 1, "and not lost");
         forget(&state, task);
         assert!(all(&state, Some(task)).is_empty());
+    }
+
+    /// The files of a program that is not ours may lie anywhere.
+    #[test]
+    fn a_session_is_kept_also_without_files_in_its_home() {
+        let temp = tempfile::tempdir().unwrap();
+        let (home, state) = (temp.path().join("home"), temp.path().join("state"));
+        fs::create_dir(&home).unwrap();
+        save(&state, None, &Agent(&[]), &context(&home, "s1"), "vendor-1", "bye", at(1)).unwrap();
+        let kept = all(&state, None);
+        assert_eq!((kept[0].vendor_session(), kept[0].last_words()), ("vendor-1", "bye"));
+        kept[0].restore(&home).unwrap();
     }
 
     #[test]
@@ -355,7 +369,7 @@ mod tests {
         let task = TaskNumber::new(1).unwrap();
         for (second, vendor) in [(1, "a"), (2, "b"), (3, "b"), (4, "c"), (5, "d")] {
             let context = context(&home, &format!("s{second}"));
-            save(&state, Some(task), &Agent, &context, vendor, "", at(second)).unwrap();
+            save(&state, Some(task), &AGENT, &context, vendor, "", at(second)).unwrap();
         }
         let left: Vec<_> =
             all(&state, Some(task)).into_iter().map(|kept| kept.record.session.to_string()).collect();
