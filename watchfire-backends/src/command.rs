@@ -32,8 +32,28 @@ pub struct Command {
     options: Options,
 }
 
+/// The names of its [`Options`].
+const OPTIONS: &[&str] = &[
+    "prompt_mode",
+    "transport",
+    "acp_mode",
+    "chat_args",
+    "resume_args",
+    "session_id_key",
+    "ready",
+    "busy",
+    "ready_within",
+    "framing",
+    "paste_limit",
+    "settle_ms",
+    "submit",
+    "interrupt",
+    "quit",
+    "transcript",
+];
+
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Options {
     prompt_mode: PromptMode,
     transport: Option<Channel>,
@@ -92,13 +112,12 @@ impl Command {
     /// The backend that an entry of the settings describes.
     ///
     /// # Errors
-    /// `invalid_input` for an entry without a path, an unknown option or a value that makes no sense.
+    /// `invalid_input` for an entry without a path, or with a value that makes no sense.
     pub fn from_settings(name: BackendName, entry: &AgentSettings) -> Result<Self> {
         let wrong = |what: String| {
             Error::new(ErrorKind::InvalidInput, what).with("field", format_args!("agents.{name}"))
         };
         let path = entry.path.clone().ok_or_else(|| wrong("an agent of the settings needs a path".into()))?;
-        // Unknown keys are rejected: an option with a typo would otherwise have no effect.
         let options: Options = entry.options(name.as_str())?;
         let backend = Self { name: name.clone(), path, args: entry.args.clone(), options };
         match backend.options.prompt_mode {
@@ -177,6 +196,7 @@ impl Backend for Command {
         can.interrupt = !self.lines();
         can.chat = !self.lines();
         can.paste_limit = (!self.lines()).then_some(self.paste_limit());
+        can.options = Some(OPTIONS);
         can
     }
 
@@ -370,7 +390,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use watchfire_core::model::Mode;
+    use watchfire_core::model::{KEYS, Key, Mode};
 
     fn backend(json: &str) -> Result<Command> {
         Command::from_settings("mine".parse().unwrap(), &serde_json::from_str(json).unwrap())
@@ -442,6 +462,20 @@ mod tests {
         assert_eq!(backend(json).unwrap().resumable(), [] as [PathBuf; 0]);
     }
 
+    /// What is listed for it is what it reads.
+    #[test]
+    fn its_options_are_in_the_table() {
+        let of_programs = |key: &&Key| {
+            key.path == "agents.*.transport" || key.meaning.starts_with("A configured program alone")
+        };
+        let listed: BTreeSet<_> =
+            KEYS.iter().filter(of_programs).filter_map(|key| key.path.rsplit('.').next()).collect();
+        assert_eq!(OPTIONS.iter().copied().collect::<BTreeSet<_>>(), listed);
+        let shown = format!("{:?}", Options::default());
+        assert!(OPTIONS.iter().all(|name| shown.contains(&format!(" {name}: "))), "{shown}");
+        assert_eq!(OPTIONS.len(), shown.matches(": ").count());
+    }
+
     #[test]
     fn a_chat_leaves_the_prompt_out() {
         let json = r#"{"path":"x","prompt_mode":"arg","args":["-y","--message={prompt}"]}"#;
@@ -454,9 +488,6 @@ mod tests {
     fn wrong_settings_name_their_field() {
         for (json, field, says) in [
             (r#"{"args":["x"]}"#, "agents.mine", "needs a path"),
-            (r#"{"path":"x","promt_mode":"arg"}"#, "agents.mine.promt_mode", "unknown option"),
-            (r#"{"path":"x","script":"x"}"#, "agents.mine.script", "unknown field"),
-            (r#"{"path":"x","prompt_mode":"telepathy"}"#, "agents.mine.prompt_mode", "telepathy"),
             (r#"{"path":"x","prompt_mode":"file"}"#, "agents.mine", "{prompt_file}"),
             (r#"{"path":"x","prompt_mode":"stdin","transport":"pty"}"#, "agents.mine", "transport lines"),
             (r#"{"path":"x","prompt_mode":"arg","transport":"acp"}"#, "agents.mine", "prompt_mode"),

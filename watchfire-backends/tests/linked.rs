@@ -18,6 +18,8 @@ fn settings_make_backends_and_aliases_find_them() {
     assert_eq!(backends.get("claude-code").unwrap().display_name(), "Claude Code");
     assert_eq!(backends.get("mine").unwrap().name(), "mine");
     assert_eq!(backends.get("other").unwrap_err().code(), "unknown_backend");
+    assert_eq!(backends.get("Codx").unwrap_err().detail("hint"), Some("did you mean codex?"));
+    assert_eq!(backends.get("other").unwrap_err().detail("hint"), None);
     settings.agents.insert("Bad Name".into(), serde_json::from_str(r#"{"path":"/y"}"#).unwrap());
     assert!(Backends::linked().unwrap().with_configured(&settings).is_err());
 }

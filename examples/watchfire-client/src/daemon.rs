@@ -41,8 +41,9 @@ impl Daemon {
     /// `app_not_running` if none runs.
     pub async fn connect(home: &Path) -> Result<Self, ApiError> {
         let channel = channel(&daemon_socket(home)).await.map_err(|_| {
-            ApiError::new("app_not_running", "no daemon runs for this home")
-                .with_hint("watchfire daemon start starts it")
+            ApiError::new("app_not_running", "no daemon runs for this home").with_hint(
+                "watchfire daemon start starts it; watchfire watch shows the agents of a run without it",
+            )
         })?;
         let daemon = Self(channel);
         // A socket that takes connections may belong to one that is ending, or is stopped.

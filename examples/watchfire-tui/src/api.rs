@@ -26,6 +26,8 @@ const AGAIN: Duration = Duration::from_secs(3);
 const TOGETHER: Duration = Duration::from_millis(30);
 /// Code of the error that says that an agent's program is not there.
 const MISSING: &str = "program_missing";
+/// Code of the error that says that another program has the project.
+const LOCKED: &str = "locked";
 /// Code of the error that says that a chat is open already.
 const BUSY: &str = "busy";
 /// Time in which a daemon that does not answer may still say why.
@@ -728,6 +730,12 @@ fn words_of(error: Status) -> String {
     if let (MISSING, Some(agent)) = (error.code.as_str(), error.details.get("agent")) {
         let hint = error.hint.map(|hint| format!(" {hint}")).unwrap_or_default();
         return format!("{agent} not found. Configure path in settings.{hint}");
+    }
+    if let (LOCKED, Some(pid)) = (error.code.as_str(), error.details.get("pid")) {
+        let message = error.message;
+        return format!(
+            "{message}, outside of the daemon (pid {pid}). `watchfire watch` shows what its agents do."
+        );
     }
     let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     format!("{}{hint}", error.message)

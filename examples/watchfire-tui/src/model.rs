@@ -269,6 +269,8 @@ pub struct Settings {
 pub struct Model {
     /// The connection to the daemon.
     pub connection: Connection,
+    /// Why there is none, or the project is not shown. Empty if that is not known.
+    pub trouble: String,
     /// The project. Empty before it is loaded.
     pub project: proto::Project,
     /// Its tasks, in work order.

@@ -148,6 +148,9 @@ fn what_no_task_could_start_with_is_one_error() {
         ("default_branch: nowhere", "default_branch"),
         ("share: [../up]", "share"),
         ("sandbox_rules: {dney: [secrets]}", "dney"),
+        ("verify: ['']", "verify"),
+        ("max_parallel: 0", "max_parallel"),
+        ("merge: {batch: 0}", "merge.batch"),
     ] {
         let others = good.lines().filter(|it| !it.starts_with(field)).map(|it| format!("{it}\n"));
         fs::write(&file, others.collect::<String>() + line + "\n").unwrap();
@@ -175,6 +178,18 @@ fn a_missing_agent() {
     assert_eq!(world.states(&root), [(1, "ready".to_owned())]);
     let said = world.run(&root, ["run", "all", "--agent", "nobody", "--no-sandbox"]).code(1);
     assert!(said.stderr.contains("nobody"), "{}", said.stderr);
+    // Also beside tasks that could run, each is left as it is, and the error is one.
+    world.run(&root, ["settings", "default_agent", "scripted"]).good();
+    for title in ["Two", "Three"] {
+        world.run(&root, ["task", "add", "--title", title, "--ready", "--agent", "claude-code"]).good();
+    }
+    let mut command = world.command(&root, ["run", "all", "--no-sandbox"]);
+    let done = command.env("PATH", "/usr/bin:/bin").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("tasks: #0002, #0003"), "{said}");
+    world.run(&root, ["task", "rm", "2"]).good();
+    world.run(&root, ["task", "rm", "3"]).good();
     world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).good();
     let task = world.run(&root, ["task", "show", "1", "--json"]).good().json()["task"].clone();
     assert_eq!(

@@ -102,6 +102,29 @@ fn a_persons_own_settings_are_checked_before_they_are_written() {
         assert!(said.contains("`agents.codex.nonsense` is no key of settings.yaml"), "{said}");
         assert!(said.contains("did you mean `agents.*.model`?"), "{said}");
     }
+    // A program of the person's own goes on with what it does not read, and is no trouble to others.
+    let own = "agents:\n  mine: {path: sh, busi: [x], x-mine: 1}\n";
+    fs::write(home.join("settings.yaml"), format!("version: 1\n{own}")).unwrap();
+    let said = world.run(&root, ["doctor"]).stdout;
+    assert!(said.contains("did you mean `agents.*.busy`?") && !said.contains("x-mine"), "{said}");
+    assert!(said.contains("✓ mine"), "{said}");
+    // What it does read has its form.
+    fs::write(
+        home.join("settings.yaml"),
+        format!("version: 1\n{}", own.replace("busi: [x]", "prompt_mode: 7")),
+    )
+    .unwrap();
+    let error =
+        world.run(&root, ["settings", "--global", "--list", "--json"]).code(1).json_error().to_string();
+    assert!(error.contains("agents.mine.prompt_mode: expected one of arg, file"), "{error}");
+    assert!(error.contains("\"line\":\"3\""), "{error}");
+    // A script that is not there is found before anything is claimed.
+    fs::write(home.join("settings.yaml"), "version: 1\nagents: {scripted: {script: /nonexistent}}\n")
+        .unwrap();
+    world.run(&root, ["task", "add", "Work", "--ready"]).good();
+    let said = world.run(&root, ["run", "all", "--agent", "scripted", "--no-sandbox"]).code(1).stderr;
+    assert!(said.contains("/nonexistent") && said.matches("/nonexistent").count() == 1, "{said}");
+    assert_eq!(world.states(&root), [(1, "ready".to_owned())]);
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn what_was_merged_is_undone() {
     assert!(refused.contains("no such task"), "{refused}");
     let before = world.git(&root, &["rev-parse", "main"]);
     let said = world.run(&root, ["undo", "1"]).good().stdout;
-    assert!(said.contains("#0001 is taken back by #0003"), "{said}");
+    assert!(said.contains("the last merge of #0001 is taken back by #0003"), "{said}");
     assert!(!root.join("one.txt").exists() && root.join("two.txt").exists());
     assert_eq!(world.git(&root, &["status", "--porcelain"]), "");
     assert_eq!(world.git(&root, &["rev-parse", "main^1"]), before, "the history stays");
@@ -257,7 +257,7 @@ fn what_was_merged_is_undone() {
     assert!(shown.contains("Undo #0001: first") && shown.contains("merged"), "{shown}");
     // A second time there is nothing, and no task is left of the asking.
     let nothing = world.run(&root, ["undo", "1"]).code(1).stderr;
-    assert!(nothing.contains("nothing of it any more"), "{nothing}");
+    assert!(nothing.contains("nothing of its last merge any more"), "{nothing}");
     assert_eq!(world.states(&root).len(), 3);
     let said = world.run(&root, ["undo", "3", "--json"]).good().json();
     assert!(root.join("one.txt").exists() && said["good"] == true, "{said}");

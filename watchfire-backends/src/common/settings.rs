@@ -52,7 +52,7 @@ pub(crate) fn names(context: &SessionContext, name: &str) -> Result<Vec<String>>
     Ok(context.settings.option(context.backend.as_str(), listed(name)?)?.unwrap_or_default())
 }
 
-fn listed(name: &str) -> Result<&'static Key> {
+pub(crate) fn listed(name: &str) -> Result<&'static Key> {
     Key::listed_for_agents(name).ok_or_else(|| {
         Error::new(ErrorKind::Internal, "the option is not in the table of keys").with("field", name)
     })

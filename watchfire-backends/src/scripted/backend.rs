@@ -66,6 +66,10 @@ impl Backend for Scripted {
 
     fn locate(&self, search: &ProgramSearch) -> Result<LocatedProgram> {
         reach(&search.settings)?;
+        // A mistake in it is an error of the whole run, and not of each of its tasks.
+        if let Some(path) = search.settings.option::<PathBuf>(NAME, settings::listed("script")?)? {
+            Script::parse(&read(path)?)?;
+        }
         let program = match &search.configured {
             Some(_) => search.find(self.name(), &[])?,
             // Unset in the usual case, where the agent is a role of the running program.
@@ -174,6 +178,11 @@ fn reach(settings: &AgentSettings) -> Result<Reach> {
     settings::reach(settings, NAME, Transports::Terminal, true)
 }
 
+fn read(path: PathBuf) -> Result<String> {
+    std::fs::read_to_string(&path)
+        .map_err(|error| Error::io("reading the script of the scripted agent", error).with_path(path))
+}
+
 /// Returns the script for a session: the block in the task's prompt, the file named in the settings or in our
 /// environment, or a small job that suits the mode.
 fn script(context: &SessionContext) -> Result<String> {
@@ -186,8 +195,7 @@ fn script(context: &SessionContext) -> Result<String> {
     }
     let configured = settings::option(context, "script")?;
     if let Some(path) = configured.as_deref().or_else(|| context.env(SCRIPT)).map(PathBuf::from) {
-        return std::fs::read_to_string(&path)
-            .map_err(|error| Error::io("reading the script of the scripted agent", error).with_path(path));
+        return read(path);
     }
     Ok(match (context.phase, context.mode, &context.task) {
         (Some(Phase::Generate), ..) => "say nothing more to do\nsignal generate_done\n".into(),

@@ -145,9 +145,15 @@ impl Backends {
         let found = named.or_else(|| self.iter().find(|backend| backend.aliases().contains(&name)));
         found.map(Arc::clone).ok_or_else(|| {
             let known: Vec<_> = self.by_name.keys().map(BackendName::as_str).collect();
-            Error::new(ErrorKind::UnknownBackend, "unknown backend")
+            let away = |known: &&str| strsim::damerau_levenshtein(known, &name.to_lowercase());
+            let meant = known.iter().copied().min_by_key(away).filter(|known| away(known) <= name.len() / 3);
+            let error = Error::new(ErrorKind::UnknownBackend, "unknown backend")
                 .with("name", name)
-                .with("known", if known.is_empty() { "none".to_owned() } else { known.join(", ") })
+                .with("known", if known.is_empty() { "none".to_owned() } else { known.join(", ") });
+            match meant {
+                Some(meant) => error.with("hint", format_args!("did you mean {meant}?")),
+                None => error,
+            }
         })
     }
 

@@ -68,6 +68,24 @@ pub(super) fn time_span_or_never<'de, D: Deserializer<'de>>(d: D) -> Result<Stri
     Ok(text)
 }
 
+/// Reads a number from 1 on.
+pub(super) fn from_one<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+    match Option::<u32>::deserialize(d)? {
+        Some(0) => Err(D::Error::custom("expected a whole number from 1 on, found 0")),
+        number => Ok(number),
+    }
+}
+
+/// Reads commands of the shell, each of which does something.
+pub(super) fn commands<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    let commands = Option::<Vec<String>>::deserialize(d)?.unwrap_or_default();
+    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    match commands.iter().find(|command| command.lines().all(says_nothing)) {
+        Some(empty) => Err(D::Error::custom(format_args!("a command that does nothing: {empty:?}"))),
+        None => Ok(commands),
+    }
+}
+
 /// Reads one of the [`THEMES`].
 pub(super) fn theme<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
     let word = Option::<String>::deserialize(d)?.filter(|word| !word.is_empty());
@@ -165,6 +183,14 @@ mod tests {
             ("sandbox_rules", json!({ "deny": ["~/x", "/y"] }), true),
             ("sandbox_rules", json!({ "deny": ["x"] }), false),
             ("sandbox_rules", json!({ "deny": ["~/../x"] }), false),
+            ("verify", json!([""]), false),
+            ("verify", json!(["make", " # nothing\n"]), false),
+            ("setup", json!([null]), false),
+            ("setup", json!(["# all of it\nmake"]), true),
+            ("max_parallel", json!(0), false),
+            ("max_parallel", json!(null), true),
+            ("merge", json!({ "batch": 0 }), false),
+            ("merge", json!({ "batch": 3 }), true),
         ] {
             assert_eq!(read(key, paths.clone()).is_ok(), is_good, "{key}: {paths}");
         }

@@ -40,6 +40,8 @@ pub enum KeyKind {
     Flag,
     /// A whole number.
     Number,
+    /// A whole number from 1 on.
+    Count,
     /// An amount of US dollars, such as `5.00`.
     Amount,
     /// A colour, as `#rrggbb`.
@@ -60,12 +62,45 @@ pub enum KeyKind {
     OneOf(&'static [&'static str]),
 }
 
+impl KeyKind {
+    /// Checks the form of a value, as far as it can be told from the kind alone. Nothing counts as missing.
+    pub(super) fn check(&self, value: &Value) -> Result<(), String> {
+        let is_good = match (self, value) {
+            (_, Value::Null) => true,
+            (Self::Flag, value) => value.is_boolean(),
+            (Self::Number, value) => value.is_u64(),
+            (Self::Count, value) => value.as_u64().is_some_and(|number| number > 0),
+            (Self::Amount, value) => value.is_number(),
+            (Self::List, Value::Array(items)) => items.iter().all(Value::is_string),
+            (Self::Numbers, Value::Array(items)) => items.iter().all(Value::is_u64),
+            (Self::Map, Value::Object(items)) => items.values().all(Value::is_string),
+            (Self::Section, value) => value.is_object(),
+            (Self::OneOf(words), Value::String(word)) => words.contains(&word.as_str()),
+            (Self::Text | Self::Color | Self::Duration | Self::Time, value) => value.is_string(),
+            _ => false,
+        };
+        if is_good {
+            return Ok(());
+        }
+        let expected = match self {
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+            Self::Flag => "true or false".to_owned(),
+            Self::Text => "a text".to_owned(),
+            Self::Number => "a whole number from 0 on".to_owned(),
+            Self::Section => "keys with values".to_owned(),
+            kind => kind.to_string(),
+        };
+        Err(format!("expected {expected}, found {value}"))
+    }
+}
+
 impl fmt::Display for KeyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text => f.write_str("text"),
             Self::Flag => f.write_str("`true` or `false`"),
             Self::Number => f.write_str("number"),
+            Self::Count => f.write_str("number from 1 on"),
             Self::Amount => f.write_str("US dollars"),
             Self::Color => f.write_str("colour"),
             Self::Duration => f.write_str("time span"),
@@ -125,7 +160,7 @@ impl Key {
 }
 
 use KeyFile::{Project, Settings, Task};
-use KeyKind::{Amount, Color, Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
+use KeyKind::{Amount, Color, Count, Duration, Flag, List, Map, Number, Numbers, OneOf, Section, Text, Time};
 
 const fn key(
     file: KeyFile,
@@ -257,13 +292,13 @@ pub const KEYS: &[Key] = &[
     key(Project, "copy", List, "none", "sessions", "[\"config.local.json\"]", "Ignored files of the checkout that tasks get a copy of. Those that look like secrets need `sandbox.read` in the settings."),
     key(Project, "protected", List, "none", "merges, chats", "[\"LICENSE\", \"migrations/\"]", "Files and folders, or patterns, that agents may not change. Work that does is held until `watchfire branches merge N --accept-protected`."),
     key(Project, "review", OneOf(&["none", "tools"]), "`none`", "merges", "tools", "`tools` holds work that changes what tools run by themselves, such as `package.json`."),
-    key(Project, "max_parallel", Number, "1", "runs", "3", "Maximum number of tasks that run at once."),
+    key(Project, "max_parallel", Count, "1", "runs", "3", "Maximum number of tasks that run at once."),
     key(Project, "time_limit", Duration, "none", "sessions", "45m", "Maximum duration of a session, and of a setup or verify command."),
     key(Project, "stall_after", Duration, "`5m`", "sessions", "10m", "Silence after which you are told that an agent may be stalled: no output, no tool under way, no work of its processes. It goes on."),
     key(Project, "on_limit", ON_LIMIT, "that of the settings", "runs", "wait", "The reaction to a used-up limit of an agent's plan."),
     key(Project, "merge", Section, "", "", "", "Options of merging."),
     key(Project, "merge.strategy", STRATEGIES, "`merge`", "merges", "squash", "The shape of the history."),
-    key(Project, "merge.batch", Number, "1", "merges", "4", "Maximum number of finished tasks that are merged and verified together."),
+    key(Project, "merge.batch", Count, "1", "merges", "4", "Maximum number of finished tasks that are merged and verified together."),
     key(Project, "wildfire", Section, "", "", "", "Options of wildfire: tasks are refined, generated and worked on until nothing is left to do."),
     key(Project, "wildfire.rounds", Number, "no limit", "wildfire", "3", "Maximum number of times that a run generates tasks. 0 means no limit."),
     key(Project, "wildfire.review", Flag, "false", "wildfire", "true", "Ends a run after it has generated tasks, so that a person looks at them first."),
@@ -281,8 +316,8 @@ pub const KEYS: &[Key] = &[
     key(Project, "agents_may.see_peers", Flag, "true", "sessions", "false", "Agents see which others run in the project."),
     key(Project, "agents_may.message_peers", Flag, "true", "sessions", "false", "Agents ask each other, where they see each other."),
     key(Project, "agents_may.ask_person", Flag, "true", "sessions", "false", "Agents ask the person."),
-    key(Project, "created_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time of creation."),
-    key(Project, "updated_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time of the last change."),
+    key(Project, "created_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time of creation."),
+    key(Project, "updated_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time of the last change."),
     key(Project, "next_task_number", Number, "1", "`task add`", "3", "The number of the next task, unless a file with a higher number exists."),
 
     key(Task, "version", Number, "", "every program", "1", "The version of the format: 1."),
@@ -298,11 +333,11 @@ pub const KEYS: &[Key] = &[
     key(Task, "merge_failure_reason", Text, "none", "clients", "conflicts in a.txt", "The reason why its work was not merged."),
     key(Task, "position", Number, "0", "runs, clients", "2", "Position in display and work order, ascending."),
     key(Task, "agent_sessions", Number, "0", "clients", "1", "Number of sessions that have worked on it."),
-    key(Task, "created_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time of creation."),
-    key(Task, "started_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time at which the first session started."),
-    key(Task, "completed_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time at which it became done."),
-    key(Task, "updated_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time of the last change."),
-    key(Task, "deleted_at", Time, "", "clients", "\"2026-01-02T03:04:05Z\"", "Time at which it went to the trash."),
+    key(Task, "created_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time of creation."),
+    key(Task, "started_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time at which the first session started."),
+    key(Task, "completed_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time at which it became done."),
+    key(Task, "updated_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time of the last change."),
+    key(Task, "deleted_at", Time, "none", "clients", "\"2026-01-02T03:04:05Z\"", "Time at which it went to the trash."),
     key(Task, "depends_on", Numbers, "none", "runs", "[2]", "Tasks that must be merged before this one starts."),
     key(Task, "retries", Number, "0", "runs", "2", "Number of further attempts after a crash, a timeout or a failed verification."),
     key(Task, "labels", List, "none", "`run --label`, lists", "[\"ui\"]", "Words by which tasks are selected."),
@@ -383,9 +418,15 @@ fn walk(file: KeyFile, path: &str, pattern: &str, section: &Value, found: &mut V
 /// Returns the key that a person probably meant by `name` in the section `pattern`.
 fn nearest(file: KeyFile, pattern: &str, name: &str) -> Option<&'static Key> {
     let split = |key: &Key| key.path.rsplit_once('.').unwrap_or(("", key.path));
+    let name = &name.to_lowercase();
+    // What is only begun is meant, too: `depends`.
+    let away = |key: &Key| match split(key).1 {
+        whole if name.len() > 3 && whole.starts_with(name.as_str()) => 1,
+        whole => strsim::damerau_levenshtein(whole, name),
+    };
     let here = KEYS.iter().filter(|key| key.file == file && split(key).0 == pattern);
     let misspelt = here
-        .map(|key| (strsim::damerau_levenshtein(split(key).1, name), key))
+        .map(|key| (away(key), key))
         // A third of the name, so that short names are not near to everything.
         .filter(|(distance, _)| *distance <= (name.chars().count() / 3).clamp(1, 3))
         .min_by_key(|(distance, _)| *distance);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::form::{color, paths_below_root, time_span};
+use super::form::{color, commands, from_one, paths_below_root, time_span};
 use super::lenient::or_default;
 use super::task::defer_empty;
 use super::timestamp::optional;
@@ -55,10 +55,10 @@ pub struct Project {
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub definition: String,
     /// Shell commands that prepare a fresh task folder before its agent starts, and the merged tree before it is verified.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "commands")]
     pub setup: Vec<String>,
     /// Shell commands that must succeed on the merged tree before the target moves.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "commands")]
     pub verify: Vec<String>,
     /// Ignored folders of the checkout that show in a task's folder as a copy-on-write view.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "paths_below_root")]
@@ -73,7 +73,7 @@ pub struct Project {
     #[serde(default, skip_serializing_if = "Review::is_default", deserialize_with = "or_default")]
     pub review: Review,
     /// Maximum number of tasks that run at once. Missing: 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "from_one")]
     pub max_parallel: Option<u32>,
     /// Maximum duration of a session, such as `45m` or `2h`. Missing: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time_span")]
@@ -229,7 +229,7 @@ pub struct MergeSettings {
     #[serde(default, deserialize_with = "or_default")]
     pub strategy: MergeStrategy,
     /// Maximum number of finished tasks that are merged and verified together. Missing: 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "from_one")]
     pub batch: Option<u32>,
     /// Unknown fields.
     #[serde(flatten)]

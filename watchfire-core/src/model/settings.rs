@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::form::{events, theme, time_span_or_never};
@@ -99,7 +99,7 @@ pub struct AgentSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub pass_env: Vec<String>,
     /// Unknown fields, and options of single backends, which [`option`](Self::option) reads.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "options")]
     pub(super) extra: Extra,
 }
 
@@ -128,13 +128,9 @@ impl AgentSettings {
     /// Returns all options of single backends at once, as fields of `T`, each of which must have a default.
     ///
     /// # Errors
-    /// `invalid_input`, with the file and the key, for a value of another type, for an option that `T` rejects, and
-    /// for one that is not in the [table of keys](super::keys::KEYS).
+    /// `invalid_input`, with the file and the key, for an option that `T` rejects.
     pub fn options<T: DeserializeOwned>(&self, agent: &str) -> Result<T> {
         for (name, value) in &self.extra {
-            if Key::listed_for_agents(name).is_none() {
-                return Err(at(agent, name, ErrorKind::InvalidInput, "unknown option"));
-            }
             // One at a time: an error of all together does not say which it is.
             let alone = Value::Object([(name.clone(), value.clone())].into_iter().collect());
             T::deserialize(alone).map_err(|error| wrong(agent, name, &error))?;
@@ -142,6 +138,17 @@ impl AgentSettings {
         let all = Value::Object(self.extra.clone().into_iter().collect());
         T::deserialize(all).map_err(|error| wrong(agent, "*", &error))
     }
+}
+
+/// Reads the options of an agent, of which the listed ones must have their kind.
+fn options<'de, D: Deserializer<'de>>(d: D) -> Result<Extra, D::Error> {
+    let options = Extra::deserialize(d)?;
+    for (name, value) in &options {
+        if let Some(key) = Key::listed_for_agents(name) {
+            key.kind.check(value).map_err(D::Error::custom)?;
+        }
+    }
+    Ok(options)
 }
 
 fn wrong(agent: &str, name: &str, error: &serde_json::Error) -> Error {

@@ -4,6 +4,12 @@
 #[must_use]
 pub fn in_words(message: &str) -> String {
     const EXPECTED: &str = ", expected ";
+    // A number that no type holds.
+    if let Some((before, found)) = message.split_once("invalid type: integer `")
+        && let Some((found, _)) = found.split_once("` as ")
+    {
+        return format!("{before}expected a smaller number, or a text in quotes, found {found}");
+    }
     let parts = |kind: &str| {
         let (before, rest) = message.split_once(kind)?;
         let (found, expected) = rest.rsplit_once(EXPECTED)?;
@@ -87,6 +93,10 @@ mod tests {
         assert_eq!(read::<BTreeMap<String, u8>>(&json!(true)), "expected keys with values, found true");
         assert_eq!(read::<u16>(&json!(99999)), "expected a whole number from 0 to 65535, found 99999");
         assert_eq!(read::<u64>(&json!(-1)), "expected a whole number from 0 on, found -1");
+        assert_eq!(
+            in_words("name: invalid type: integer `99999999999999999999` as u128, expected any YAML value"),
+            "name: expected a smaller number, or a text in quotes, found 99999999999999999999"
+        );
         assert_eq!(in_words("unknown variant `x`, expected `y`"), "unknown word \"x\", expected y");
         assert_eq!(
             in_words("status: unknown variant `x`, expected one of `y`, `z`"),

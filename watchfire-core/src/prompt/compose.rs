@@ -151,7 +151,7 @@ fn role(context: &PromptContext) -> String {
         }
     };
     format!(
-        "You are a coding agent that works on its own, started by Watchfire. {what} Nobody watches or answers."
+        "You are a coding agent that works on its own, started by Watchfire. {what} Nobody watches you work."
     )
 }
 

@@ -268,7 +268,7 @@ async fn done_by_hand_goes_through_the_gate() {
 }
 
 async fn a_missing_agent_says_so() {
-    let world = World::new().await;
+    let mut world = World::new().await;
     let task = world.task("t", DONE).await;
     let patch = TaskPatch::new().with_agent(Some("codex".parse().unwrap()));
     world.project.store().update(task, patch, None, None).await.unwrap();
@@ -277,9 +277,20 @@ async fn a_missing_agent_says_so() {
     let error = world.project.run(RunRequest::all()).await.unwrap_err();
     assert_eq!(error.code(), "unknown_backend");
     assert_eq!(world.read(task).await, before);
-    // Beside a task that can run, its task fails alone.
-    let other = world.task("other", DONE).await;
+    // Also beside a task that can: the error says whose agent it is.
+    let go = world.root().join("go");
+    let wait = format!("until test -e '{}'; do sleep 0.02; done; {DONE}", go.display());
+    let other = world.task("other", &wait).await;
+    let error = world.project.run(RunRequest::all()).await.unwrap_err();
+    assert_eq!((error.code(), error.detail("tasks")), ("unknown_backend", Some("#0001")));
+    assert_eq!(world.read(task).await, before);
+    // One that becomes ready during a run fails alone.
+    let patch = |status| TaskPatch::new().with_status(status);
+    world.project.store().update(task, patch(TaskStatus::Draft), None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
+    world.running().await;
+    world.project.store().update(task, patch(TaskStatus::Ready), None, None).await.unwrap();
+    std::fs::write(go, "").unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&other], Ending::Merged { .. }), "{summary:?}");
     let Ending::Error { code, message, .. } = &summary.endings[&task] else { panic!("{summary:?}") };

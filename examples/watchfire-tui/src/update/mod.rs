@@ -62,6 +62,7 @@ pub fn update(model: &mut Model, message: Message) -> Vec<Command> {
         Message::Mouse(event) => mouse::mouse(model, event),
         Message::Connected => {
             model.connection = Connection::Connected;
+            model.trouble.clear();
             again(model)
         }
         other => {
@@ -304,7 +305,12 @@ fn learn(model: &mut Model, message: Message) {
             let list = lists::of_projects(&projects, &model.project.project_id);
             lists::fill(model, list);
         }
-        Message::Failed(words) => flash(model, &words, true),
+        Message::Failed(words) => {
+            if model.connection != Connection::Connected {
+                model.trouble.clone_from(&words);
+            }
+            flash(model, &words, true);
+        }
         Message::NotSaved(words) => not_saved(model, &words),
         Message::Started(words) => {
             saved(model);

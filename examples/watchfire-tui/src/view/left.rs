@@ -29,6 +29,8 @@ fn tasks(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let rows = rows(model);
     if rows.is_empty() {
         let words = match model.filter.0.is_empty() {
+            // Nobody knows whether there are any.
+            true if !model.trouble.is_empty() => "The tasks cannot be shown.".to_owned(),
             true => format!("No tasks yet. Press {} to add one.", model.keymap.shown(&["add"])),
             false => "No task is like that. Esc shows all.".to_owned(),
         };

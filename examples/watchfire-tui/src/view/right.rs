@@ -115,6 +115,9 @@ pub(super) fn cursor(model: &Model) -> Option<Position> {
 
 fn terminal(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let Some(lines) = lines(model) else {
+        if !model.trouble.is_empty() {
+            return middle(frame, area, &clean(&model.trouble));
+        }
         let key = model.keymap.shown(&["start"]);
         let words = format!("No agent running. Press {key} on a task to start.");
         let because = model.not_started.as_ref().map(|because| format!("\n\n{}", clean(because)));

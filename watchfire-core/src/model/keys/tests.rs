@@ -30,6 +30,7 @@ fn every_example_is_a_value_of_its_kind() {
         let fits = match key.kind {
             Flag => value.is_boolean(),
             Number => value.is_u64(),
+            Count => value.as_u64() > Some(0),
             Amount => value.is_number(),
             List => value.as_array().is_some_and(|list| list.iter().all(Value::is_string)),
             Numbers => value.as_array().is_some_and(|list| list.iter().all(Value::is_u64)),
@@ -120,10 +121,10 @@ fn every_key_that_is_read_is_in_the_table() {
 fn options_of_agents_are_read_by_listed_keys_alone() {
     let read = |value: Value| serde_json::from_value::<model::AgentSettings>(value).unwrap();
     let listed = |name: &str| Key::listed_for_agents(name).unwrap();
-    let agent = read(json!({ "transport": "acp", "ready_within": "soon", "script": null, "profile": "x" }));
+    let agent = read(json!({ "transport": "acp", "ready_within": 5, "script": null, "profile": "x" }));
     assert_eq!(agent.option::<String>("a", listed("transport")).unwrap().as_deref(), Some("acp"));
     assert_eq!(agent.option::<String>("a", listed("script")).unwrap(), None);
-    let wrong = agent.option::<u64>("a", listed("ready_within")).unwrap_err();
+    let wrong = agent.option::<bool>("a", listed("ready_within")).unwrap_err();
     assert_eq!(wrong.kind(), crate::ErrorKind::InvalidInput);
     let told = wrong.report();
     assert!(told.contains("settings.yaml") && told.contains("agents.a.ready_within"), "{told}");
@@ -143,11 +144,25 @@ fn options_of_agents_are_read_by_listed_keys_alone() {
     }
     let all = read(json!({ "ready_within": 5, "quit": "q" })).options::<Options>("a").unwrap();
     assert_eq!((all.ready_within, all.quit.as_str()), (5, "q"));
-    let told =
-        read(json!({ "quit": "q", "ready_within": "x" })).options::<Options>("a").err().unwrap().report();
-    assert!(told.contains("agents.a.ready_within"), "{told}");
-    let told = read(json!({ "quti": "q" })).options::<Options>("a").err().unwrap().report();
-    assert!(told.contains("unknown option") && told.contains("agents.a.quti"), "{told}");
+    #[derive(Debug, Default, serde::Deserialize)]
+    #[serde(default)]
+    struct Others {
+        #[serde(rename = "quit")]
+        _quit: u64,
+    }
+    let told = read(json!({ "quit": "q", "quti": "q" })).options::<Others>("a").unwrap_err().report();
+    assert!(told.contains("agents.a.quit"), "{told}");
+    // What is listed has its kind, whoever reads it.
+    for (name, value, expected) in [
+        ("ready_within", json!("soon"), "expected a whole number from 0 on, found \"soon\""),
+        ("prompt_mode", json!(7), "expected one of arg, file, none, stdin, typed, found 7"),
+        ("prompt_mode", json!("args"), "expected one of arg, file, none, stdin, typed, found \"args\""),
+        ("script", json!(["a"]), "expected a text, found [\"a\"]"),
+        ("ready", json!("> "), "expected list of texts, found \"> \""),
+    ] {
+        let error = serde_json::from_value::<model::AgentSettings>(json!({ name: value })).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]
@@ -171,6 +186,8 @@ fn near_misses_name_what_was_meant() {
     );
     assert!(said(Settings, json!({ "agnts": {} })).contains("did you mean `agents`?"));
     assert!(said(Task, json!({ "label": ["x"] })).contains("did you mean `labels`?"));
+    assert!(said(Task, json!({ "depends": [1] })).contains("did you mean `depends_on`?"));
+    assert!(said(Project, json!({ "VERIFY": ["x"] })).contains("did you mean `verify`?"));
     let misplaced = said(Settings, json!({ "defaults": { "protected": ["x"] } }));
     assert!(misplaced.contains("did you mean `protected` of project.yaml?"), "{misplaced}");
     assert!(said(Settings, json!({ "auto_merge": true })).contains("`defaults.auto_merge`?"));

@@ -92,7 +92,8 @@ impl ProjectHandle {
             Reverted::Done(_) => Ok(None),
             Reverted::Conflicts(files) => Ok(Some(files)),
             Reverted::Nothing => {
-                let error = Error::new(ErrorKind::InvalidInput, "the branch has nothing of it any more");
+                let error =
+                    Error::new(ErrorKind::InvalidInput, "the branch has nothing of its last merge any more");
                 Err(error.with("task", of).with("branch", target))
             }
         }
@@ -107,7 +108,7 @@ fn undoing(task: &Task, commit: &Commit, target: &str) -> NewTask {
          it was merged onto. Keep what came after it.\n",
         commit.as_str()
     );
-    NewTask::new(format!("Undo #{number}: {title}"))
-        .with_prompt(prompt)
-        .with_acceptance_criteria(format!("Nothing of #{number} is left, but for what later work needs."))
+    NewTask::new(format!("Undo #{number}: {title}")).with_prompt(prompt).with_acceptance_criteria(format!(
+        "Nothing of the last merge of #{number} is left, but for what later work needs."
+    ))
 }

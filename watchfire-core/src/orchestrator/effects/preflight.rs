@@ -1,12 +1,13 @@
 //! Looks at everything that a run or a session needs before anything is claimed: a mistyped agent is one error, and not one for
 //! each task.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::attempts::{chosen, stall_after, time_limit};
 use super::installed::check_commands;
-use crate::model::{Phase, Project, Settings, Task, TaskStatus};
+use crate::model::{BackendName, Phase, Project, Settings, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
@@ -14,8 +15,7 @@ use crate::store::TaskQuery;
 use crate::{Error, ErrorKind, Result};
 
 /// Checks the sandbox, the policy, the time limit, the target, the files to share, the project's commands, and the agents of the ready tasks that a run
-/// covers. A missing agent is an error here only if it is missing for all of them: otherwise its tasks fail alone, and the others
-/// run.
+/// covers.
 ///
 /// # Errors
 /// `unknown_backend`, `program_missing`; `not_found` for a target that is no branch; errors of the sandbox, the settings and
@@ -100,7 +100,8 @@ async fn check_target(shared: &ProjectShared, project: &Project) -> Result<()> {
     })
 }
 
-/// Succeeds if the agent of one of these, or of a session without a task, is there.
+/// Succeeds if the agents of these, or of a session without a task, are there. The error names the tasks of the first one that is
+/// not.
 async fn check_agents(
     shared: &Arc<ProjectShared>,
     options: &RunOptions,
@@ -113,19 +114,35 @@ async fn check_agents(
         let choice = resolve::sandbox(options.sandbox.clone(), &project, &settings, sandboxes)?.value;
         sandboxes.choose(&choice)?;
         own_policy(&shared, &project, &settings)?;
-        let mut missing: Option<Error> = None;
+        // Many tasks have few agents, and each is looked for once.
+        let mut looked: BTreeMap<Option<BackendName>, (Option<Error>, Vec<TaskNumber>)> = BTreeMap::new();
+        let look = |task: Option<&Task>| {
+            let backend = chosen(&shared, &options, (None, task), &project, &settings)?;
+            let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+            located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options))).map(drop)
+        };
         for task in &tasks {
-            let found =
-                chosen(&shared, &options, (None, task.as_ref()), &project, &settings).and_then(|backend| {
-                    let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
-                    located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options)))
-                });
-            match found {
-                Ok(_) => return Ok(()),
-                Err(error) => missing = missing.or(Some(error)),
-            }
+            let agent = task.as_ref().and_then(|task| task.agent.clone());
+            let (_, of) = looked.entry(agent).or_insert_with(|| (look(task.as_ref()).err(), Vec::new()));
+            of.extend(task.as_ref().map(|task| task.task_number));
         }
-        missing.map_or(Ok(()), Err)
+        let mut missing = looked.into_values().filter_map(|(error, of)| Some((error?, of)));
+        let Some((error, mut of)) = missing.next() else { return Ok(()) };
+        let told = error.report();
+        of.extend(missing.filter(|(other, _)| other.report() == told).flat_map(|(_, of)| of));
+        of.sort_unstable();
+        // Where no task could start, it is none of theirs.
+        Err(if of.len() < tasks.len() { error.with("tasks", numbers(&of)) } else { error })
     })
     .await
+}
+
+/// Returns the first few numbers, and how many there are beside them.
+fn numbers(tasks: &[TaskNumber]) -> String {
+    const NAMED: usize = 5;
+    let named: Vec<_> = tasks.iter().take(NAMED).map(|number| format!("#{number}")).collect();
+    match tasks.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        Some(more) => format!("{} and {more} more", named.join(", ")),
+        None => named.join(", "),
+    }
 }

@@ -49,7 +49,11 @@ async fn undo(context: &Context, args: UndoArgs) -> Result<Exit> {
     });
     context.out.report(value, |out| {
         if undone.good {
-            return format!("{} #{} is taken back by #{by}\n", out.style.green("✓"), args.number);
+            return format!(
+                "{} the last merge of #{} is taken back by #{by}\n",
+                out.style.green("✓"),
+                args.number
+            );
         }
         let mark = out.style.yellow("·");
         if undone.conflicts.is_empty() {

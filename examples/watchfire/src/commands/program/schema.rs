@@ -85,6 +85,10 @@ fn schema(file: KeyFile) -> Value {
         }
         *child(section, name) = of(key);
     }
+    // Settings are all optional.
+    let is_required = |key: &&Key| key.file == file && !key.path.contains('.') && key.default.is_empty();
+    let required = KEYS.iter().filter(is_required).filter(|key| key.kind != KeyKind::Section);
+    schema["required"] = required.map(|key| key.path).collect();
     schema
 }
 
@@ -100,13 +104,16 @@ fn of(key: &Key) -> Value {
     let mut schema = match key.kind {
         KeyKind::Flag => json!({ "type": ["boolean", "null"] }),
         KeyKind::Number => json!({ "type": ["integer", "null"], "minimum": 0 }),
+        KeyKind::Count => json!({ "type": ["integer", "null"], "minimum": 1 }),
         KeyKind::Amount => json!({ "type": ["number", "null"], "minimum": 0 }),
         KeyKind::List => json!({ "type": ["array", "null"], "items": { "type": "string" } }),
         KeyKind::Numbers => json!({ "type": ["array", "null"], "items": { "type": "integer" } }),
         KeyKind::Map => json!({ "type": ["object", "null"], "additionalProperties": { "type": "string" } }),
         KeyKind::Section => json!({ "type": ["object", "null"] }),
         KeyKind::Color => json!({ "type": ["string", "null"], "pattern": "^(#[0-9A-Fa-f]{6})?$" }),
-        KeyKind::Duration => json!({ "type": ["string", "null"], "pattern": "^ *([0-9]+(ms|s|m|h|d)?)? *$" }),
+        KeyKind::Duration => {
+            json!({ "type": ["string", "integer", "null"], "minimum": 1, "pattern": "^ *([0-9]+(ms|s|m|h|d)?)? *$" })
+        }
         KeyKind::OneOf(words) => json!({ "enum": words }),
         _ => json!({ "type": ["string", "null"] }),
     };

@@ -136,6 +136,8 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
             reason = "a tab where YAML wants spaces".to_owned();
         } else if reason.contains("mapping values are not allowed") {
             reason.push_str("; put quotes around a value that contains `: `");
+        } else if reason.contains("did not find expected key") || reason.contains("expected ':'") {
+            reason.push_str("; a key is not as far to the right as its neighbours, or has no `: ` behind it");
         }
     }
     let again = error.location().and_then(|location| again(text, &location, &reason));
@@ -178,6 +180,8 @@ fn culprit<T: Record>(text: &str, fault: Fault) -> Fault {
     };
     let is_named = map.keys().filter_map(Value::as_str).any(|key| fault.reason.contains(&format!("`{key}`")));
     // Costs one parse for each field, hence the limit on the size.
+    // Of what is missing, no field is at fault.
+    let is_named = is_named || fault.reason.contains("missing field");
     if is_named || text.len() > 1 << 20 || !fails_alike(&map) {
         return fault;
     }
