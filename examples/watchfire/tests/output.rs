@@ -296,6 +296,12 @@ fn a_full_disk_and_dashes() {
     let world = World::new();
     let root = world.project("project", "");
     world.run(&root, ["task", "add", "T", "--prompt", "- one\n- two", "--criteria", "- it works"]).good();
+    world.run(&root, ["task", "add", "--title", "- A"]).good();
+    world.run(&root, ["task", "edit", "1", "--title", "- Z"]).good();
+    let listed = world.run(&root, ["task", "list"]).good().stdout;
+    assert!(listed.contains("- A") && listed.contains("- Z"), "{listed}");
+    let texts = ["--definition", "- x", "--setup", "-x", "--verify", "-x"];
+    world.run(&world.repo("other"), ["init", "--yes"].iter().chain(&texts)).good();
     let twice = world.run(&root, ["task", "add", "T", "--title", "U"]);
     twice.code(2);
     for words in [&["task", "list"][..], &["--help"], &["--version"]] {

@@ -39,7 +39,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Description of the project, for agents
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     definition: Option<String>,
     /// Keep finished work on its branch instead of merging it
     #[arg(long)]
@@ -57,10 +57,10 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "NAME")]
     agent: Option<BackendName>,
     /// A command that prepares a task's folder, such as `npm ci`; may be given several times
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     setup: Vec<String>,
     /// A command that merged work must pass; may be given several times
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     verify: Vec<String>,
     /// An ignored folder that tasks see as a copy-on-write view; may be given several times
     #[arg(long, value_name = "FOLDER")]

@@ -23,7 +23,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "TITLE", conflicts_with = "title")]
     words: Option<String>,
     /// Title, on one line
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
     /// Prompt for the agent; `-` reads standard input
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file", allow_hyphen_values = true)]

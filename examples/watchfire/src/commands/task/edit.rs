@@ -24,7 +24,7 @@ pub(crate) struct EditArgs {
     #[arg(value_name = "N")]
     number: TaskNumber,
     /// Title, on one line
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
     /// Prompt for the agent; `-` reads standard input
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file", allow_hyphen_values = true)]
