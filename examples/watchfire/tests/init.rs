@@ -41,6 +41,9 @@ fn what_will_surprise_is_said() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let root = world.repo("elsewhere");
+    let said = world.run(&root, ["init", "--yes", "--default-branch", "nope"]).good().stdout;
+    assert!(said.contains("default branch: there is no such branch to work on: nope\n"), "{said}");
     let root = world.repo("quiet");
     fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\n").unwrap();
     let report = world.run(&root, ["init", "--yes", "--agent", "scripted", "--json"]).good().json();
@@ -58,6 +61,12 @@ fn an_existing_project_changes_only_by_name() {
     assert_eq!(file(), before);
     let said = world.run(&root, ["init", "--yes", "--verify", "make test", "--no-auto-merge"]).good().stdout;
     assert!(said.contains("changed verify, auto_merge"), "{said}");
+    let more = ["--verify", "make test", "--no-auto-merge", "--max-parallel", "3", "--agent", "scripted"];
+    let again = || world.run(&root, ["init", "--yes"].iter().chain(&more)).good().stdout;
+    assert!(again().contains("changed default_agent, max_parallel\n"));
+    let before = file();
+    let said = again();
+    assert!(said.contains("left its settings as they are") && file() == before, "{said}");
     let said = world.run(&root, ["init", "--yes", "--share", "target", "--copy", ".env.test"]).good().stdout;
     for args in [["--share", "../x"], ["--copy", "/etc/passwd"]] {
         let error = world.run(&root, ["init", "--yes", "--json"].iter().chain(&args)).code(1).json_error();

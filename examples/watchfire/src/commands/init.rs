@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use watchfire_core::model::{BackendName, Project, Settings};
+use watchfire_core::model::{BackendName, Project, Settings, Timestamp};
 use watchfire_core::store::{NewProject, Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, Result as CoreResult};
@@ -16,6 +16,7 @@ use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::backup::WARNING;
 use super::program::schema;
+use super::settings;
 use super::task::ask;
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -120,15 +121,20 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let prepared = prepared.map_err(|e| {
         Error::new(watchfire_core::ErrorKind::Internal, "preparing the folder").with_source(e)
     })??;
+    let mut changed = Vec::new();
     let project = if exists {
         let project = match args.new_id {
             true => home.renew_id(&root).await?,
             false => home.import_project(&root).await?,
         };
-        // Without a flag the project stays as it is: no write, no new revision.
-        match asked(&args) {
-            patch if patch == ProjectPatch::new() => project,
-            patch => home.open_store(&root, None).await?.update_project(patch, None, None).await?.value,
+        let patch = asked(&args);
+        let mut next = project.clone();
+        patch.apply(&mut next, &Timestamp::from_unix_millis(0));
+        changed = changes(&project, &next)?;
+        // Where no flag changes anything the project stays as it is: no write, no new revision.
+        match changed.is_empty() {
+            true => project,
+            false => home.open_store(&root, None).await?.update_project(patch, None, None).await?.value,
         }
     } else {
         let project = home.init_project(&root, new).await?;
@@ -150,7 +156,6 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     // The person who gave a setup command needs no proposal.
     let proposed = setup.filter(|_| project.setup.is_empty());
     let cautions = cautions::of(&root, &project, &settings).await;
-    let changed = if exists { changed(&args) } else { Vec::new() };
     report(
         context,
         &root,
@@ -161,23 +166,26 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Returns the names of the settings that the flags name.
-fn changed(args: &InitArgs) -> Vec<&'static str> {
-    let named = [
-        ("name", args.name.is_some()),
-        ("definition", args.definition.is_some()),
-        ("default_branch", args.default_branch.is_some()),
-        ("default_agent", args.agent.is_some()),
-        ("setup", !args.setup.is_empty()),
-        ("verify", !args.verify.is_empty()),
-        ("share", !args.share.is_empty()),
-        ("copy", !args.copy.is_empty()),
-        ("max_parallel", args.max_parallel.is_some()),
-        ("auto_merge", args.no_auto_merge),
-        ("auto_delete_branch", args.no_auto_delete_branch),
-        ("auto_start_tasks", args.no_auto_start),
-    ];
-    named.into_iter().filter(|(_, is_named)| *is_named).map(|(name, _)| name).collect()
+/// The settings that have a flag.
+const WITH_FLAG: [&str; 12] = [
+    "name",
+    "definition",
+    "default_branch",
+    "default_agent",
+    "setup",
+    "verify",
+    "share",
+    "copy",
+    "max_parallel",
+    "auto_merge",
+    "auto_delete_branch",
+    "auto_start_tasks",
+];
+
+/// Returns the names of the settings that differ.
+fn changes(before: &Project, after: &Project) -> CoreResult<Vec<&'static str>> {
+    let (before, after) = (settings::json_of(before)?, settings::json_of(after)?);
+    Ok(WITH_FLAG.into_iter().filter(|name| before.get(name) != after.get(name)).collect())
 }
 
 /// Returns the changes that the flags ask for in an existing project.

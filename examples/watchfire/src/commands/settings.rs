@@ -297,7 +297,8 @@ fn meant(file: KeyFile, key: &str) -> Option<String> {
     unknown.iter().find(|key| key.nearest.is_some()).map(ToString::to_string)
 }
 
-fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {
+/// Returns settings as they are in their file.
+pub(super) fn json_of(value: &impl serde::Serialize) -> CoreResult<Value> {
     serde_json::to_value(value)
         .map_err(|e| Error::new(ErrorKind::Internal, "reading settings").with_source(e))
 }

@@ -73,8 +73,8 @@ pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str,
 
 /// Returns the error on one line.
 fn short(error: &Error) -> String {
-    // Of a command of the project its program says more.
+    // Of a command of the project its program says more, of a branch its name.
     let program = error.detail("field").and(error.detail("program"));
-    let more = program.or(error.detail("hint")).map(|more| format!(": {more}"));
+    let more = program.or(error.detail("target")).or(error.detail("hint")).map(|more| format!(": {more}"));
     format!("{}{}", error.message(), more.unwrap_or_default())
 }
