@@ -196,11 +196,44 @@ fn logs_are_shown_and_removed() {
         assert!(output.contains("hello there\r"), "{cast}");
     }
     assert!(world.run(&root, ["logs", "delete"]).code(2).stderr.contains("N|NAME"));
+    let task = || world.run(&root, ["task", "show", "1"]).good().stdout;
+    assert!(task().contains("its log     watchfire logs 1\n"), "{}", task());
     assert_eq!(world.run(&root, ["logs", "delete", "1"]).good().stdout, "removed 1 log\n");
+    assert!(!task().contains("its log"), "{}", task());
     assert_eq!(world.run(&root, ["logs"]).good().stdout, "no sessions yet\n");
     assert!(world.run(&root, ["logs", "delete", "1"]).code(1).stderr.contains("there is no such log"));
     assert!(world.run(&root, ["costs"]).good().stdout.contains("1 session"), "the sums stay");
     assert_eq!(world.run(&root, ["logs", "delete", "--all"]).good().stdout, "removed 0 logs\n");
+}
+
+/// What lies between two sessions is no work.
+#[test]
+fn a_task_took_as_long_as_its_sessions() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Talk", "done");
+    let file = root.join(".watchfire/tasks/0001.yaml");
+    let text = std::fs::read_to_string(&file).unwrap().replace("status: \"ready\"", "status: \"done\"");
+    let times = "started_at: \"2026-02-03T10:00:00Z\"\ncompleted_at: \"2026-02-03T15:00:00Z\"\n";
+    std::fs::write(&file, format!("{text}{times}")).unwrap();
+    let took = |time: &str| {
+        let shown = world.run(&root, ["task", "show", "1"]).good().stdout;
+        assert!(shown.contains(&format!("  took        {time}\n")), "{shown}");
+    };
+    took("5h 00m");
+    let project = std::fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap();
+    let id = project.lines().find_map(|line| line.strip_prefix("project_id: ")).unwrap().trim_matches('"');
+    let logs = world.path("watchfire-home/logs").join(id);
+    std::fs::create_dir_all(&logs).unwrap();
+    for (number, from, to) in [(1, "10:00", "10:02"), (2, "14:59", "15:00")] {
+        let log = format!("---\ntask_number: 1\nstarted_at: 2026-02-03T{from}:00Z\n---\n");
+        std::fs::write(logs.join(format!("0001-{number}-x.log")), log).unwrap();
+        let usage = r#""usage":{"input_tokens":1,"output_tokens":1}"#;
+        let end = format!(r#""at":"2026-02-03T{to}:00Z","exit":"exit code 0""#);
+        let spent = format!(r#"{{"schema":1,"task":1,{usage},{end}}}"#);
+        std::fs::write(logs.join(format!("0001-{number}-x.spent.json")), spent).unwrap();
+    }
+    took("3m 00s");
 }
 
 #[test]

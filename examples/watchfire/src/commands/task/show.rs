@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use watchfire_core::model::{RepoPath, Task, TaskNumber, Timestamp};
-use watchfire_core::orchestrator::{SandboxRecord, Spent, TaskInfo};
+use watchfire_core::orchestrator::{SandboxRecord, SessionLog, Spent, TaskInfo};
 use watchfire_core::sandbox::Refusal;
 use watchfire_git::diff::DiffRequest;
 use watchfire_git::{GitOptions, GitWorkspace};
@@ -21,6 +21,8 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let info = project.info(args.number).await?;
     let logs = project.home.logs_dir(&project.id);
     let spent = Spent::of_task(&logs, args.number)?;
+    let mut sessions = SessionLog::list(&logs)?;
+    sessions.retain(|log| log.task == Some(args.number));
     let refused =
         SandboxRecord::latest(&logs, Some(args.number))?.map(|record| record.refused).unwrap_or_default();
     let mut value = status::json(&info);
@@ -29,7 +31,9 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let tool_files = tool_files(&project.root, args.number).await;
     value["tool_files"] = json!(tool_files);
     value["merge_commit"] = json!(info.last_merge().map(|merge| merge.commit));
-    context.out.report(json!({ "task": value }), |out| text(out, &info, spent, &refused, &tool_files));
+    context
+        .out
+        .report(json!({ "task": value }), |out| text(out, &info, spent, &sessions, &refused, &tool_files));
     Ok(Exit::Good)
 }
 
@@ -42,14 +46,26 @@ async fn tool_files(root: &Path, number: TaskNumber) -> Vec<RepoPath> {
     files.into_iter().filter(|file| file.runs_by_itself).map(|file| file.path).collect()
 }
 
-/// Returns the time between the first start and the end.
-fn took(task: &Task) -> Option<String> {
-    let (from, to) = (task.started_at.as_ref()?, task.completed_at.as_ref()?);
-    let millis = u64::try_from(to.unix_millis() - from.unix_millis()).ok()?;
-    Some(text::elapsed(Duration::from_millis(millis)))
+/// Returns the time that the sessions of a task took, without the time between them.
+fn took(task: &Task, sessions: &[SessionLog]) -> Option<String> {
+    let ended = sessions.iter().filter_map(|log| between(log.started_at.as_ref()?, log.ended_at()?));
+    // Without logs only the first start and the end are known.
+    let in_all = || between(task.started_at.as_ref()?, task.completed_at.as_ref()?);
+    ended.reduce(|sum, next| sum.saturating_add(next)).or_else(in_all).map(text::elapsed)
 }
 
-fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files: &[RepoPath]) -> String {
+fn between(from: &Timestamp, to: &Timestamp) -> Option<Duration> {
+    u64::try_from(to.unix_millis() - from.unix_millis()).ok().map(Duration::from_millis)
+}
+
+fn text(
+    out: Out,
+    info: &TaskInfo,
+    spent: Spent,
+    sessions: &[SessionLog],
+    refused: &[Refusal],
+    tool_files: &[RepoPath],
+) -> String {
     let task = &info.task;
     let mut lines = vec![out.style.bold(&one_line(out, info))];
     let mut field = |name: &str, value: String| {
@@ -75,14 +91,11 @@ fn text(out: Out, info: &TaskInfo, spent: Spent, refused: &[Refusal], tool_files
     for (name, time) in times {
         field(name, time.as_ref().map(Timestamp::local).unwrap_or_default());
     }
-    field("took", took(task).unwrap_or_default());
+    field("took", took(task, sessions).unwrap_or_default());
     let merge = info.last_merge().map(|merge| merge.commit).unwrap_or_default();
     field("merged as", merge.chars().take(10).collect());
-    let has_log = info.attempt().0 > 0;
-    field(
-        "its log",
-        if has_log { format!("watchfire logs {}", task.task_number.value()) } else { String::new() },
-    );
+    let its_log = sessions.first().map(|_| format!("watchfire logs {}", task.task_number.value()));
+    field("its log", its_log.unwrap_or_default());
     let reason = info.detail().or_else(|| task.failure_reason.clone()).unwrap_or_default();
     let refused = refused.iter().map(|it| text::line(&it.to_string())).collect::<Vec<_>>().join("\n");
     let tool_files = tool_files.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
