@@ -293,6 +293,31 @@ fn malformed_task_files() {
     assert!(text.contains("Malformed (6)"), "{text}");
 }
 
+/// A file that no program takes for a task is no lost task: it is named.
+#[test]
+fn files_that_are_no_task_files() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Good", "done");
+    let tasks = root.join(".watchfire/tasks");
+    for name in [
+        "foo.yaml",
+        "0003.yml",
+        "0.yaml",
+        "0001.metrics.yaml",
+        ".0001.yaml.swp",
+        "0001.yaml~",
+        "new.tmp",
+        "2.yaml",
+    ] {
+        fs::write(tasks.join(name), "x").unwrap();
+    }
+    let said = world.run(&root, ["doctor", "--json"]).json();
+    assert_eq!(said["work"]["strays"], serde_json::json!(["0.yaml", "0003.yml", "foo.yaml"]), "{said}");
+    let said = world.run(&root, ["doctor"]).stdout;
+    assert!(said.contains("tasks/0003.yml is no task: its name is not NNNN.yaml"), "{said}");
+}
+
 #[test]
 fn a_long_prompt_and_a_prompt_from_a_pipe() {
     let world = World::new();
@@ -333,6 +358,15 @@ fn tasks_are_changed_in_every_way() {
         task(&["list", "--label", "slow", "--json"]).good().json()["tasks"].as_array().unwrap().len(),
         1
     );
+    for (filter, none) in [
+        (&["--label", "zzz"][..], "no task has the label zzz\n"),
+        (&["--status", "draft"], "no task has the status draft\n"),
+        (&["--status", "done", "--label", "ui"], "no task has the status done and the label ui\n"),
+        (&["--deleted", "--label", "ui"], "no task in the trash has the label ui\n"),
+        (&["--deleted"], "the trash is empty\n"),
+    ] {
+        assert_eq!(task(&[&["list"], filter].concat()).good().stdout, none);
+    }
     task(&["rm", "1"]).good();
     assert_eq!(task(&["purge", "--all", "--json"]).good().json()["purged"], serde_json::json!([1]));
     let partly = task(&["ready", "2", "9"]).code(1);

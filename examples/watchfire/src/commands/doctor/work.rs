@@ -1,9 +1,11 @@
 //! Reports the tasks that wait for a person, and the task files that cannot be read.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use serde_json::json;
-use watchfire_core::model::{KeyFile, Task, TaskStatus, unknown_keys};
+use watchfire_core::model::{KeyFile, Task, TaskNumber, TaskStatus, unknown_keys};
 use watchfire_core::store::{TaskList, TaskQuery, TaskStore as _};
 
 use super::{Line, Section, State};
@@ -56,11 +58,40 @@ pub(super) async fn look(open: &OpenProject) -> Section {
     if lines.is_empty() {
         lines.push(Line::new(State::Plain, "tasks", "none waits for you"));
     }
+    let strays = strays(&open.root.join(".watchfire/tasks"));
+    lines.extend(strays.iter().map(|name| {
+        let why = format!("tasks/{name} is no task: its name is not NNNN.yaml, such as 0003.yaml");
+        Line::new(State::Plain, "task file", why)
+    }));
     Section {
         heading: "work",
         lines,
-        json: json!({ "waiting": waiting, "malformed": malformed, "unknown": unknown }),
+        json: json!({ "waiting": waiting, "malformed": malformed, "unknown": unknown, "strays": strays }),
     }
+}
+
+/// Returns the names of the files in the folder that no program takes for a task.
+fn strays(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = files.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut strays: Vec<_> = names.filter(|name| is_stray(name)).collect();
+    // The order of a folder's entries is arbitrary.
+    strays.sort();
+    strays
+}
+
+fn is_stray(name: &str) -> bool {
+    // Watchfire 10 keeps measurements beside a task.
+    let stem = name.strip_suffix(".yaml").map(|stem| stem.strip_suffix(".metrics").unwrap_or(stem));
+    let is_number = |stem: &str| {
+        stem.bytes().all(|byte| byte.is_ascii_digit())
+            && stem.len() <= 8
+            && stem.parse::<TaskNumber>().is_ok()
+    };
+    // Editors and programs write such files for a moment.
+    let is_temporary = name.starts_with('.') || name.ends_with(".tmp") || name.ends_with('~');
+    !is_temporary && !stem.is_some_and(is_number)
 }
 
 /// Returns what to say of a task that waits for one that is not there: no run ever starts it.

@@ -39,6 +39,7 @@ impl ListArgs {
 
 pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
     let project = context.project().await?;
+    let none = none(&args);
     let mut query = TaskQuery::new();
     query.status = args.status;
     query.label = args.label;
@@ -49,11 +50,24 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
         "tasks": tasks.iter().map(status::json).collect::<Vec<_>>(),
         "malformed": list.malformed,
     });
-    context.out.report(value, |out| text(out, &tasks, &list.malformed, args.deleted));
+    context.out.report(value, |out| text(out, &tasks, &list.malformed, &none));
     Ok(Exit::Good)
 }
 
-fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) -> String {
+/// Returns what to say if there is no such task.
+fn none(args: &ListArgs) -> String {
+    let status = args.status.map(|status| format!("the status {}", status.as_str()));
+    let label = args.label.as_ref().map(|label| format!("the label {}", text::line(label)));
+    let asked: Vec<_> = status.into_iter().chain(label).collect();
+    match (asked.is_empty(), args.deleted) {
+        (true, true) => "the trash is empty".to_owned(),
+        (true, false) => "no tasks; watchfire task add makes one".to_owned(),
+        (false, true) => format!("no task in the trash has {}", asked.join(" and ")),
+        (false, false) => format!("no task has {}", asked.join(" and ")),
+    }
+}
+
+fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], none: &str) -> String {
     let mut lines = Vec::new();
     // In a pipe nothing is cut.
     let columns = if out.terminal { usize::from(terminal::size().cols()) } else { usize::MAX };
@@ -65,10 +79,8 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], deleted: bool) ->
             lines.extend(tasks.into_iter().map(|info| item(out, info, columns)));
         }
     }
-    if tasks.is_empty() && deleted {
-        lines.push("the trash is empty".to_owned());
-    } else if tasks.is_empty() {
-        lines.push("no tasks; watchfire task add makes one".to_owned());
+    if tasks.is_empty() {
+        lines.push(none.to_owned());
     }
     if !malformed.is_empty() {
         lines.push(out.style.bold(&format!("Malformed ({})", malformed.len())));
