@@ -31,14 +31,12 @@ impl Context {
             Some(given) => given.clone(),
             None => std::env::current_dir().map_err(|e| Error::io("finding the current folder", e))?,
         };
-        // One name for each folder: projects are registered by their path.
-        given.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(given))
+        opened(&given)
     }
 
     /// Returns a folder whose name is relative to that folder.
     pub(crate) fn within(&self, folder: &str) -> Result<PathBuf> {
-        let path = self.directory()?.join(folder);
-        path.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(path))
+        opened(&self.directory()?.join(folder))
     }
 
     /// Opens the Watchfire home.
@@ -57,6 +55,15 @@ impl Context {
         }
         Ok(project)
     }
+}
+
+/// Returns the one name of a folder, by which projects are registered.
+fn opened(given: &Path) -> Result<PathBuf> {
+    let path = given.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(given))?;
+    if !path.is_dir() {
+        return Err(Error::new(ErrorKind::InvalidInput, "this is no folder").with_path(path));
+    }
+    Ok(path)
 }
 
 /// Returns the path of the Watchfire home.

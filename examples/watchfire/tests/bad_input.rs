@@ -19,6 +19,12 @@ fn a_folder_that_is_no_project() {
     assert!(error["details"]["path"].as_str().unwrap().ends_with("nothing"));
     let error = world.run(&root, ["-C", "missing", "task", "list", "--json"]).code(1).json_error();
     assert_eq!(error["code"], "not_found");
+    for command in [&["init", "--yes"][..], &["task", "list"], &["doctor"], &["sessions"]] {
+        let words = [&["-C", "/etc/passwd", "--json"], command].concat();
+        let error = world.run(&root, words).code(1).json_error();
+        let said = (&error["code"], &error["message"], &error["details"]["path"]);
+        assert_eq!(said, (&"invalid_input".into(), &"this is no folder".into(), &"/etc/passwd".into()));
+    }
 }
 
 #[test]

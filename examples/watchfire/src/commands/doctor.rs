@@ -101,6 +101,8 @@ impl Line {
 }
 
 pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
+    // A wrong `-C` is a mistake in the command line, not a finding.
+    context.directory()?;
     let home = open_home(home_path()?).await?;
     // A malformed file is a finding, not the end of the report.
     let (settings, broken) = match home.settings().await {
