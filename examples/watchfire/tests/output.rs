@@ -196,6 +196,20 @@ fn logs_are_shown_and_removed() {
         assert!(output.contains("hello there\r"), "{cast}");
     }
     assert!(world.run(&root, ["logs", "delete"]).code(2).stderr.contains("N|NAME"));
+    // By the beginning of a log's name, as the list shows it.
+    assert_eq!(world.run(&root, ["logs", "0001-1"]).good().stdout, said);
+    let path = std::path::Path::new(log["path"].as_str().unwrap());
+    for number in [1, 2] {
+        let chat =
+            format!("---\nmode: chat\nstarted_at: 2026-02-03T14:3{number}:00Z\n---\n\nchat {number}\n");
+        std::fs::write(path.with_file_name(format!("chat-{number}-x.log")), chat).unwrap();
+    }
+    let shown = world.run(&root, ["logs", "chat-1"]).good().stdout;
+    assert!(shown.starts_with("chat, session 1\n") && shown.ends_with("\nchat 1\n"), "{shown}");
+    assert!(world.run(&root, ["logs", "chat-3"]).code(1).stderr.contains("there is no such log"));
+    for name in ["chat-1", "chat-2"] {
+        assert_eq!(world.run(&root, ["logs", "delete", name]).good().stdout, "removed 1 log\n");
+    }
     let task = || world.run(&root, ["task", "show", "1"]).good().stdout;
     assert!(task().contains("its log     watchfire logs 1\n"), "{}", task());
     assert_eq!(world.run(&root, ["logs", "delete", "1"]).good().stdout, "removed 1 log\n");

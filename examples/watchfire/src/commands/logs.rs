@@ -33,6 +33,7 @@ Examples:
   watchfire logs 3 --follow           print what its session prints, also while it runs, until it ends
   watchfire logs 3 --raw > 3.cast     its recording for asciinema: asciinema play 3.cast
   watchfire logs delete 3             remove the logs of task 3; what they cost stays in the sums
+  watchfire logs chat-1               show a session without a task, by the beginning of its log's name
   watchfire logs 0003-1-2026-02-03T14-30-00.log"
 )]
 pub(crate) struct LogsArgs {
@@ -70,6 +71,7 @@ enum LogsCommand {
     #[command(after_help = "\
 Examples:
   watchfire logs delete 3
+  watchfire logs delete chat-1
   watchfire logs delete 0003-1-2026-02-03T14-30-00.log
   watchfire logs delete --all")]
     Delete {
@@ -103,7 +105,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     let is_named = |log: &SessionLog| match (&which, number) {
         (None, _) => true,
         (_, Some(number)) => log.task == Some(number),
-        (Some(name), None) => log.name() == *name,
+        (Some(name), None) => log.name() == *name || short(log).is_some_and(|short| short == *name),
     };
     logs.retain(is_named);
     if deletes {
@@ -245,6 +247,15 @@ fn about(log: &SessionLog) -> Value {
         "exit": log.spent.as_ref().and_then(|record| record.exit.as_deref()),
         "spent": spent(log),
     })
+}
+
+/// Returns the beginning of the log's name, which says enough: `chat-1`, `0003-2`.
+fn short(log: &SessionLog) -> Option<String> {
+    let of = log.task.map(|task| task.to_string()).or_else(|| log.mode.map(|mode| mode.to_string()))?;
+    let name = log.name();
+    // Not the number in the log, which in logs of earlier releases may be another than the one that the list shows.
+    let (number, _) = name.strip_prefix(&of)?.strip_prefix('-')?.split_once('-')?;
+    Some(format!("{of}-{number}"))
 }
 
 /// Returns what the session worked on.
