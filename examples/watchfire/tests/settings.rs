@@ -47,6 +47,11 @@ fn settings_of_the_project_are_changed_one_by_one() {
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(file(), before);
     }
+    for (key, value) in [("verify", "nosuchprog"), ("default_agent", "nosuch")] {
+        let said = world.run(&root, ["settings", key, value]).code(1).stderr;
+        let times = |part: &str| said.matches(part).count();
+        assert_eq!((times("file: "), times(&format!("field: {key}"))), (1, 1), "{said}");
+    }
     world.run(&root, ["settings", "verify", r#"["true", "test -e a.txt"]"#]).good();
     let commands = world.run(&root, ["settings", "verify", "--json"]).good().json();
     assert!(commands.to_string().contains(r#"["true","test -e a.txt"]"#), "{commands}");

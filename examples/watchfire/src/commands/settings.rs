@@ -95,8 +95,16 @@ async fn would_work(
     now: &Project,
     patch: &ProjectPatch,
 ) -> Result<()> {
-    let named =
-        |field: &'static str| move |error: Error| error.with("file", "project.yaml").with("field", field);
+    let named = |field: &'static str| {
+        move |error: Error| {
+            // Some errors name them already.
+            let missing = [("file", "project.yaml"), ("field", field)]
+                .into_iter()
+                .filter(|(name, _)| error.detail(name).is_none())
+                .collect::<Vec<_>>();
+            missing.into_iter().fold(error, |error, (name, value)| error.with(name, value))
+        }
+    };
     if let Patch::Set(agent) = &patch.default_agent {
         let settings = context.home().await?.settings().await?;
         compose::check_agent(agent, &settings).map_err(named("default_agent"))?;
