@@ -38,7 +38,10 @@ fn a_newer_release_is_found_and_installed() {
 
     // Nobody is here to say yes.
     let said = world.run(&at, ["update"]).code(2).stderr;
-    assert!(said.contains(&format!("cargo install --locked --git file://{}", source.display())), "{said}");
+    assert!(
+        said.contains(&format!("cargo install --locked --profile dist --git file://{}", source.display())),
+        "{said}"
+    );
     let bin = world.empty("bin");
     let cargo = bin.join("cargo");
     let asked = world.path("asked");
@@ -48,7 +51,10 @@ fn a_newer_release_is_found_and_installed() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let install = |fail| world.start_with(&at, ["update", "--yes"], &[("PATH", &path), ("FAIL", fail)]).end();
     install("0").good();
-    let wanted = format!("install --locked --git file://{} --tag v98.0.0 watchfire\n", source.display());
+    let wanted = format!(
+        "install --locked --profile dist --git file://{} --tag v98.0.0 watchfire\n",
+        source.display()
+    );
     assert_eq!(fs::read_to_string(asked).unwrap(), wanted);
     let said = install("3").code(1).stderr;
     assert!(said.contains("cargo ended with exit status: 3"), "{said}");

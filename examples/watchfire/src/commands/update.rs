@@ -85,7 +85,8 @@ pub(crate) async fn run(context: &Context, args: UpdateArgs) -> Result<Exit> {
 /// Builds and installs a release, after a question unless the person has said yes.
 async fn install(home: &Path, address: &str, release: &Version, yes: bool) -> Result<Exit> {
     let tag = format!("v{release}");
-    let arguments = ["install", "--locked", "--git", address, "--tag", &tag, "watchfire"];
+    let arguments =
+        ["install", "--locked", "--profile", "dist", "--git", address, "--tag", &tag, "watchfire"];
     let line = format!("cargo {}", arguments.join(" "));
     if !yes {
         if !terminal::is_interactive() {
