@@ -12,11 +12,12 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::env::{Bash, Elvish, Fish, Powershell, Shells, Zsh};
 use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate};
 use watchfire_core::backend::Backends;
-use watchfire_core::model::{KEYS, KeyFile, KeyKind, Settings, TaskNumber};
+use watchfire_core::model::{KEYS, KeyFile, KeyKind, PromptSection, Settings, TaskNumber};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::args::Cli;
 use crate::commands::settings;
+use crate::compose;
 use crate::context::{find_project, home_path, open_home};
 use crate::git::git;
 
@@ -47,29 +48,49 @@ pub(crate) fn script(shell: &str) -> Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Completes the values of arguments, which it knows by the names that help shows for them.
+/// Completes names of commands, and the values of arguments, which it knows by the names that help shows for them.
 fn completing(command: Command) -> Command {
-    command
+    let is_of_trash = ["restore", "purge"].contains(&command.get_name());
+    without_aliases(command)
         .mut_args(|arg| {
             let names = arg.get_value_names().unwrap_or_default();
-            let is_number = |part| part == "N" || part == "TARGET";
-            let is_task = names.first().is_some_and(|name| name.as_str().split(['|', ',']).any(is_number));
+            let parts: Vec<_> = names.first().into_iter().flat_map(|name| name.split(['|', ','])).collect();
+            let is_task = parts.iter().any(|part| ["N", "TARGET"].contains(part));
             match arg.get_id().as_str() {
                 "agent" => arg.add(ArgValueCandidates::new(agents)),
-                _ if is_task => arg.add(ArgValueCandidates::new(tasks)),
-                "label" | "labels" => arg.add(ArgValueCandidates::new(labels)),
-                "status" => arg.add(ArgValueCandidates::new(|| {
-                    ["draft", "ready", "done"].map(CompletionCandidate::new).into()
+                "sandbox" => arg.add(ArgValueCandidates::new(sandboxes)),
+                "shell" => arg.add(ArgValueCandidates::new(|| words(SHELLS.names()))),
+                "section" => arg.add(ArgValueCandidates::new(|| {
+                    words(PromptSection::ALL.iter().map(|section| section.as_str()))
                 })),
+                _ if is_task && is_of_trash => arg.add(ArgValueCandidates::new(|| tasks(true))),
+                _ if is_task && parts.contains(&"all") => arg.add(ArgValueCandidates::new(|| {
+                    let all = CompletionCandidate::new("all").help(Some("All ready tasks".into()));
+                    tasks(false).into_iter().chain([all]).collect()
+                })),
+                _ if is_task => arg.add(ArgValueCandidates::new(|| tasks(false))),
+                "label" | "labels" => arg.add(ArgValueCandidates::new(labels)),
+                "status" => arg.add(ArgValueCandidates::new(|| words(["draft", "ready", "done"]))),
                 "key" => arg.add(ArgValueCandidates::new(keys)),
                 // A rescued branch gets a name that there is not yet.
-                id if id != "branch" && names.first().is_some_and(|name| name.as_str() == "BRANCH") => {
-                    arg.add(ArgValueCandidates::new(branches))
-                }
+                id if id != "branch" && parts == ["BRANCH"] => arg.add(ArgValueCandidates::new(branches)),
                 _ => arg,
             }
         })
         .mut_subcommands(completing)
+}
+
+/// Hides the aliases of a command: of a command and its aliases only the first in the alphabet would be offered.
+fn without_aliases(command: Command) -> Command {
+    // A program that answers a shell ends right after, and clap takes no names that end before.
+    let aliases: Vec<&'static str> =
+        command.get_all_aliases().map(|alias| &*alias.to_owned().leak()).collect();
+    // `None` removes all of them.
+    command.alias(None).aliases(aliases)
+}
+
+fn words(words: impl IntoIterator<Item = &'static str>) -> Vec<CompletionCandidate> {
+    words.into_iter().map(CompletionCandidate::new).collect()
 }
 
 /// Returns the folder in which the command line that is completed would work.
@@ -133,9 +154,9 @@ fn task_files() -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the tasks of the project. Reads titles alone: a shell waits for it.
-fn tasks() -> Vec<CompletionCandidate> {
-    let mut tasks: Vec<_> = task_files().iter().filter_map(|path| task(path)).collect();
+/// Returns the tasks of the project, or those in its trash. Reads single lines alone: a shell waits for it.
+fn tasks(deleted: bool) -> Vec<CompletionCandidate> {
+    let mut tasks: Vec<_> = task_files().iter().filter_map(|path| task(path, deleted)).collect();
     tasks.sort_by_key(|(number, _)| *number);
     let candidate = |(number, title): (TaskNumber, String)| {
         CompletionCandidate::new(number.value().to_string()).help(Some(title.into()))
@@ -143,11 +164,23 @@ fn tasks() -> Vec<CompletionCandidate> {
     tasks.into_iter().map(candidate).collect()
 }
 
-fn task(path: &Path) -> Option<(TaskNumber, String)> {
+fn task(path: &Path, deleted: bool) -> Option<(TaskNumber, String)> {
     let number = path.file_name()?.to_str()?.strip_suffix(".yaml")?.parse().ok()?;
     let text = fs::read_to_string(path).ok()?;
-    let title = text.lines().find_map(|line| line.strip_prefix("title:")).unwrap_or_default();
-    Some((number, crate::text::line(title.trim().trim_matches(['"', '\'']))))
+    let value = |key: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+        found.trim().trim_matches(['"', '\''])
+    };
+    let is_deleted = !["", "null", "~"].contains(&value("deleted_at:"));
+    (is_deleted == deleted).then(|| (number, crate::text::line(value("title:"))))
+}
+
+/// Returns the sandboxes of this build, and what stands for one.
+fn sandboxes() -> Vec<CompletionCandidate> {
+    let sandboxes = compose::sandboxes();
+    let names = sandboxes.iter().flat_map(|all| all.iter()).map(|sandbox| sandbox.name().to_owned());
+    let all: BTreeSet<_> = names.chain(["auto", "none"].map(str::to_owned)).collect();
+    all.into_iter().map(CompletionCandidate::new).collect()
 }
 
 /// Returns the built-in agents and the ones of the settings.

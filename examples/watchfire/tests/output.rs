@@ -48,6 +48,26 @@ fn shells_complete_tasks_and_agents() {
     ] {
         assert_eq!(asked(words), "shop\nurgent\n", "{words:?}");
     }
+    let shells = asked(&["completions", ""]);
+    assert!(shells.contains("bash\n") && shells.contains("nushell\n"), "{shells}");
+    assert!(asked(&["prompts", ""]).contains("scope_rules\n"));
+    let sandboxes = asked(&["run", "1", "--sandbox", ""]);
+    let own = if cfg!(target_os = "macos") { "seatbelt" } else { "landlock" };
+    assert!(["auto", "none", own].iter().all(|name| sandboxes.lines().any(|it| it == *name)));
+    assert!(asked(&["run", ""]).contains("\nall\tAll ready tasks\n"));
+    // Of a command and its aliases the name is offered.
+    let commands = asked(&[""]);
+    for (name, alias) in [("sessions", "ps"), ("definition", "def"), ("generate", "gen"), ("version", "v")] {
+        let begins = |name: &str| commands.lines().any(|line| line.starts_with(&format!("{name}\t")));
+        assert!(begins(name) && !begins(alias), "{commands}");
+    }
+    assert!(asked(&["gen", ""]).contains("tasks\n") && asked(&["ps"]).starts_with("ps\t"));
+    world.run(&root, ["task", "delete", "2"]).good();
+    for words in [&["task", "restore", ""][..], &["task", "purge", ""]] {
+        assert!(asked(words).starts_with("2\tSign out\n"), "{words:?}: {}", asked(words));
+    }
+    assert!(!asked(&["run", ""]).contains("Sign out"));
+    world.run(&root, ["task", "restore", "2"]).good();
     assert!(asked(&["settings", ""]).lines().any(|line| line == "merge.strategy"));
     assert!(asked(&["settings", "--global", ""]).contains("defaults.auto_merge\t"));
     assert!(asked(&["task", "list", "--status", ""]).contains("draft\nready\ndone\n"));
