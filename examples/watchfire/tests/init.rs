@@ -134,7 +134,8 @@ fn doctor_fails_where_no_task_could_run() {
     fails("default_agent: codex", "✗ agent");
     fails("default_agent: nonsense", "unknown backend");
     fails("default_branch: nope", "there is no such branch");
-    fails("max_parallel: 0", "0 would run nothing");
+    fails("max_parallel: 0", "max_parallel: expected a whole number from 1 on, found 0");
+    fails("verify: ['# later']", "verify: a command that does nothing, found \"# later\"");
     fails("share: [../up]", "not a path below the project's root, found \"../up\"");
     fails("sandbox_rules: {deny: [secrets]}", "expected a path from / or ~");
     fails("wildfire: {refine: {agent: nonsense}}", "✗ wildfire");

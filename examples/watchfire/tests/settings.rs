@@ -92,6 +92,11 @@ fn a_persons_own_settings_are_checked_before_they_are_written() {
     }
     set("budget.day", "").good();
     assert!(!file().contains("budget"), "{}", file());
+    for value in [r#"[""]"#, "# later"] {
+        let error =
+            world.run(&root, ["settings", "verify", value, "--json"]).code(1).json_error().to_string();
+        assert!(error.contains("a command that does nothing"), "{error}");
+    }
     // Nothing reads these.
     set("agents.claude-code.nonsense", "x").code(1);
     set("agents.claude-code.settle_ms", "5").code(1);

@@ -68,22 +68,38 @@ pub(super) fn time_span_or_never<'de, D: Deserializer<'de>>(d: D) -> Result<Stri
     Ok(text)
 }
 
+/// Rejects 0 where at least one is meant.
+pub(crate) fn check_count(number: Option<u32>) -> Result<()> {
+    match number {
+        Some(0) => {
+            Err(Error::new(ErrorKind::InvalidInput, "expected a whole number from 1 on").with("value", 0))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Rejects commands of the shell that do nothing, and so succeed.
+pub(crate) fn check_lines(commands: &[String]) -> Result<()> {
+    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    match commands.iter().find(|command| command.lines().all(says_nothing)) {
+        Some(empty) => Err(Error::new(ErrorKind::InvalidInput, "a command that does nothing")
+            .with("value", format_args!("{empty:?}"))),
+        None => Ok(()),
+    }
+}
+
 /// Reads a number from 1 on.
 pub(super) fn from_one<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
-    match Option::<u32>::deserialize(d)? {
-        Some(0) => Err(D::Error::custom("expected a whole number from 1 on, found 0")),
-        number => Ok(number),
-    }
+    let number = Option::<u32>::deserialize(d)?;
+    check_count(number).map_err(in_file::<D>)?;
+    Ok(number)
 }
 
 /// Reads commands of the shell, each of which does something.
 pub(super) fn commands<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
     let commands = Option::<Vec<String>>::deserialize(d)?.unwrap_or_default();
-    let says_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    match commands.iter().find(|command| command.lines().all(says_nothing)) {
-        Some(empty) => Err(D::Error::custom(format_args!("a command that does nothing: {empty:?}"))),
-        None => Ok(commands),
-    }
+    check_lines(&commands).map_err(in_file::<D>)?;
+    Ok(commands)
 }
 
 /// Reads one of the [`THEMES`].

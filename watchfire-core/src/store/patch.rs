@@ -17,6 +17,15 @@ pub enum Patch<T> {
 }
 
 impl<T: Clone> Patch<T> {
+    /// Returns the new value, if there is one.
+    #[must_use]
+    pub fn set(&self) -> Option<&T> {
+        match self {
+            Self::Set(value) => Some(value),
+            Self::Keep | Self::Clear => None,
+        }
+    }
+
     /// Applies the change to an optional field.
     pub fn apply(&self, field: &mut Option<T>) {
         match self {

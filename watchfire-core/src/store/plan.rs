@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{NewTask, Patch, ProjectPatch, TaskPatch, Versioned};
-use crate::model::form::{below_root, check_color, duration};
+use crate::model::form::{below_root, check_color, check_count, check_lines, duration};
 use crate::model::{Task, TaskId, TaskNumber, TaskStatus, Timestamp};
 use crate::{Error, ErrorKind, Result};
 
@@ -72,7 +72,7 @@ pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
     Ok(())
 }
 
-/// Rejects a patch with a colour, a time span or a path that is none, or with an empty name.
+/// Rejects a patch with a value that could not be read again: a colour, a time span or a path that is none, and the like.
 pub(super) fn check_project(patch: &ProjectPatch) -> Result<()> {
     for (field, checked) in [
         ("color", patch.color.as_deref().map_or(Ok(()), check_color)),
@@ -80,6 +80,10 @@ pub(super) fn check_project(patch: &ProjectPatch) -> Result<()> {
         ("stall_after", check_span(&patch.stall_after)),
         ("share", check_paths(patch.share.as_deref())),
         ("copy", check_paths(patch.copy.as_deref())),
+        ("setup", check_lines(patch.setup.as_deref().unwrap_or_default())),
+        ("verify", check_lines(patch.verify.as_deref().unwrap_or_default())),
+        ("max_parallel", check_count(patch.max_parallel.set().copied())),
+        ("merge.batch", check_count(patch.merge.as_ref().and_then(|merge| merge.batch))),
     ] {
         checked.map_err(|error| error.with("field", field))?;
     }
@@ -95,10 +99,7 @@ pub(super) fn check_paths(paths: Option<&[String]>) -> Result<()> {
 }
 
 fn check_span(span: &Patch<String>) -> Result<()> {
-    match span {
-        Patch::Set(text) => duration(text).map(drop),
-        Patch::Keep | Patch::Clear => Ok(()),
-    }
+    span.set().map_or(Ok(()), |text| duration(text).map(drop))
 }
 
 /// Returns the positions that change when `order` comes first, as 1, 2, …. The other tasks keep their order, and move

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::{Dir, FileLock, read_untrusted, replace};
+use crate::model::form::check_lines;
 use crate::model::{BackendName, Project, ProjectId, ProjectStatus, Timestamp};
 use crate::store::ProjectPatch;
 use crate::store::plan::check_paths;
@@ -120,6 +121,9 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     let root = canonical(root)?;
     for (field, paths) in [("share", &new.share), ("copy", &new.copy)] {
         check_paths(Some(paths)).map_err(|error| error.with("field", field))?;
+    }
+    for (field, commands) in [("setup", &new.setup), ("verify", &new.verify)] {
+        check_lines(commands).map_err(|error| error.with("field", field))?;
     }
     let id = ProjectId::random();
     let folder = root.file_name().map(|name| name.to_string_lossy().into_owned());

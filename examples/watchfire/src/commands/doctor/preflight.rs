@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
+use watchfire_core::Error;
 use watchfire_core::model::{Phase, Project, Settings};
 use watchfire_core::orchestrator::check_commands;
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve;
 use watchfire_core::workspace::Workspace as _;
-use watchfire_core::{Error, ErrorKind};
 use watchfire_git::{GitOptions, GitWorkspace};
 use watchfire_tui::keymap::Keymap;
 
 use super::agents;
 use crate::compose;
-
-/// The reason against a maximum of 0 tasks.
-const NONE_AT_ONCE: &str = "0 would run nothing; 1 is used instead";
 
 /// Returns the names of these settings, each with the reason.
 pub(crate) async fn problems(
@@ -64,9 +61,6 @@ pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str,
     }
     if let Err(error) = check_commands(project, std::env::var_os("PATH").as_deref()) {
         found.push((if error.detail("field") == Some("setup") { "setup" } else { "verify" }, error));
-    }
-    if project.max_parallel == Some(0) {
-        found.push(("max_parallel", Error::new(ErrorKind::InvalidInput, NONE_AT_ONCE)));
     }
     found
 }
