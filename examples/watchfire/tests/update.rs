@@ -89,7 +89,8 @@ fn a_newer_release_is_told_after_other_commands() {
     list();
     set(&world, "updates.source", source.to_str().unwrap());
     list();
-    until("it has looked", || known.exists());
+    // It is noted before it looks, too.
+    until("it has looked", || fs::read_to_string(&known).is_ok_and(|note| note.contains("98.0.0")));
     let remotes = |asked: &str| asked.lines().filter(|words| words.contains("ls-remote")).count();
     assert_eq!(remotes(&fs::read_to_string(asked).unwrap()), 1);
     let told = list();
