@@ -133,11 +133,18 @@ fn local_edits_hold_the_work() {
     assert_eq!((&waiting["task"], &waiting["state"]), (&1.into(), &"held".into()), "{waiting}");
     assert!(waiting["cure"].as_str().unwrap().contains("git stash"), "{waiting}");
     world.git(&root, &["checkout", "a.txt"]);
-    world.run(&root, ["run", "all", "--no-sandbox"]);
-    support::until("the held work is merged at the next start", || {
-        world.states(&root) == [(1, "merged".to_owned())]
-    });
+    // Tried again by whatever opens the project, and told.
+    let said = world.run(&root, ["run", "all", "--no-sandbox"]).good().stdout;
+    assert!(said.contains("1 merged"), "{said}");
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
     assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "uno\ntwo\nthree\n");
+    world.task(&root, "Again", "replace a.txt uno one\ncommit one\ndone\nexit 0");
+    fs::write(root.join("a.txt"), "mine\n").unwrap();
+    world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    assert!(world.run(&root, ["branches", "merge", "2"]).code(3).stdout.contains("held"), "it still is");
+    world.git(&root, &["checkout", "a.txt"]);
+    let said = world.run(&root, ["branches", "merge", "2"]).good().stdout;
+    assert!(said.contains("merged"), "{said}");
 }
 
 /// Each way to fail has its own state, merges nothing, and keeps the work.

@@ -1,9 +1,10 @@
 //! Texts that have a form: time spans, colours, paths and words.
 
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::{Error, ErrorKind, Result};
@@ -52,16 +53,51 @@ pub(super) fn color<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error>
     Ok(text)
 }
 
+/// A text, or a number that stands for itself: in JSON they are two.
+struct Span(String);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(SpanVisitor)
+    }
+}
+
+struct SpanVisitor;
+
+impl Visitor<'_> for SpanVisitor {
+    type Value = Span;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time span such as 45m")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Span, E> {
+        Ok(Span(text.to_owned()))
+    }
+
+    fn visit_u64<E>(self, seconds: u64) -> Result<Span, E> {
+        Ok(Span(seconds.to_string()))
+    }
+
+    fn visit_i64<E>(self, seconds: i64) -> Result<Span, E> {
+        Ok(Span(seconds.to_string()))
+    }
+}
+
+fn span<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<Span>::deserialize(d)?.map(|span| span.0))
+}
+
 /// Reads the text of a time span. An empty one counts as missing.
 pub(super) fn time_span<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
-    let text = Option::<String>::deserialize(d)?.filter(|text| !text.trim().is_empty());
+    let text = span(d)?.filter(|text| !text.trim().is_empty());
     text.as_deref().map_or(Ok(()), |text| duration(text).map(drop)).map_err(in_file::<D>)?;
     Ok(text)
 }
 
 /// Reads the text of a time span, or `never`. An empty one counts as missing.
 pub(super) fn time_span_or_never<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
-    let text = Option::<String>::deserialize(d)?.unwrap_or_default();
+    let text = span(d)?.unwrap_or_default();
     if !["", "never"].contains(&text.trim()) {
         duration(&text).map_err(in_file::<D>)?;
     }
@@ -226,5 +262,8 @@ mod tests {
         assert_eq!(read("color", Value::Null).unwrap().color, "");
         assert_eq!(read("time_limit", "90m".into()).unwrap().time_limit.as_deref(), Some("90m"));
         assert_eq!(read("stall_after", " ".into()).unwrap().stall_after, None);
+        assert_eq!(read("stall_after", 90.into()).unwrap().stall_after.as_deref(), Some("90"));
+        let told = read("stall_after", json!([1])).unwrap_err().to_string();
+        assert!(told.ends_with("expected a time span such as 45m"), "{told}");
     }
 }

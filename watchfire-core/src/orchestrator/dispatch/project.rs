@@ -188,9 +188,20 @@ impl OpenProject {
                 after.push(act);
             }
         }
+        self.answer_settled(&mut after);
         let is_empty = entries.is_empty() && after.is_empty();
         if !is_empty && self.recorder.send(Batch { entries, after }).is_err() {
             self.abandon();
+        }
+    }
+
+    /// Answers those who wait for a life that waits for a person now.
+    fn answer_settled(&mut self, after: &mut Vec<After>) {
+        let schedule = &self.schedule;
+        for (id, reply) in self.lives.extract_if(.., |(id, _)| settled(schedule, *id).is_some()) {
+            if let Some(life) = settled(schedule, id).cloned() {
+                after.push(Box::new(move || drop(reply.send(life))));
+            }
         }
     }
 
@@ -216,7 +227,7 @@ impl OpenProject {
                 }
             }
             Change::Life(life) => {
-                if is_settled(life) {
+                if life.has_ended() {
                     for (_, reply) in self.lives.extract_if(.., |(id, _)| *id == life.id) {
                         let life = (**life).clone();
                         after.push(Box::new(move || drop(reply.send(life))));
@@ -370,9 +381,9 @@ impl OpenProject {
     }
 
     pub(super) fn await_life(&mut self, id: LifeId, reply: oneshot::Sender<Life>) {
-        match self.schedule.ledger().life(id) {
-            Some(life) if is_settled(life) => drop(reply.send(life.clone())),
-            Some(_) => self.lives.push((id, reply)),
+        match settled(&self.schedule, id) {
+            Some(life) => drop(reply.send(life.clone())),
+            None if self.schedule.ledger().life(id).is_some() => self.lives.push((id, reply)),
             None => {}
         }
     }
@@ -482,8 +493,11 @@ impl OpenProject {
 
 /// Returns true if a caller that waits for the life can be answered: it has ended, or an obstacle keeps it,
 /// if only for a while.
-fn is_settled(life: &Life) -> bool {
-    life.has_ended() || life.waits_for_person() || matches!(life.state, LifeState::Held { .. })
+/// Returns a life that has ended or waits for a person, unless it is being found out whether what held it is gone.
+fn settled(schedule: &Schedule, id: LifeId) -> Option<&Life> {
+    let life = schedule.ledger().life(id)?;
+    let waits = life.waits_for_person() || matches!(life.state, LifeState::Held { .. });
+    (life.has_ended() || waits && !schedule.is_tried(id)).then_some(life)
 }
 
 fn has_ended() -> Error {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{TaskNumber, TaskStatus};
-use crate::schedule::{Life, LifeState, Run, RunEnd, RunId, Schedule, Scope, Subject, Wait};
+use crate::schedule::{Life, LifeId, LifeState, Run, RunEnd, RunId, Schedule, Scope, Subject, Wait};
 
 impl Schedule {
     /// Ends the runs for which nothing moves and nothing can start any more. A wildfire run goes on with its next step.
@@ -73,6 +73,11 @@ impl Schedule {
         run.stopped || !coming()
     }
 
+    /// Returns true if held work is being tried again, or the target is being asked whether it has the work.
+    pub(crate) fn is_tried(&self, id: LifeId) -> bool {
+        self.trying.contains(&id) || self.doubtful.contains(&id)
+    }
+
     /// Returns true if a life continues without a person.
     pub(in crate::schedule) fn moves(&self, life: &Life) -> bool {
         match &life.state {
@@ -81,6 +86,8 @@ impl Schedule {
                 let open: Vec<&Run> = self.open_runs().collect();
                 self.will_be_released(tasks.clone(), &open)
             }
+            // What held it may be gone, which is being found out.
+            _ if self.is_tried(life.id) => true,
             _ => !life.waits_for_person(),
         }
     }

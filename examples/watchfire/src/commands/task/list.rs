@@ -79,7 +79,7 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], none: &str) -> St
             lines.extend(tasks.into_iter().map(|info| item(out, info, columns)));
         }
     }
-    if tasks.is_empty() {
+    if tasks.is_empty() && malformed.is_empty() {
         lines.push(none.to_owned());
     }
     if !malformed.is_empty() {
