@@ -44,7 +44,7 @@ fn settings_that_no_agent_reads() {
         [
             "`agents.claude-code.settle_ms` is an option of other agents and changes nothing",
             "`agents.cline.carry` is an option of other agents and changes nothing",
-            "`agents.codex.modle` is no key of settings.yaml and changes nothing; did you mean `agents.*.model`?",
+            "`agents.codex.modle` is no key of settings.yaml and changes nothing; did you mean `agents.codex.model`?",
             "`agents.codex.nonsense` is no key of settings.yaml and changes nothing",
             "`agents.codx` is no key of settings.yaml and changes nothing",
         ]

@@ -138,6 +138,28 @@ pub(super) fn commands<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D
     Ok(commands)
 }
 
+/// Reads names of environment variables, and prefixes of names that end in `*`.
+pub(super) fn variables<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    let names = Option::<Vec<String>>::deserialize(d)?.unwrap_or_default();
+    let is_name = |name: &str| {
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        name.chars().all(part) && !name.starts_with(|c: char| c.is_ascii_digit())
+    };
+    match names.iter().find(|name| name.is_empty() || !is_name(name.strip_suffix('*').unwrap_or(name))) {
+        Some(wrong) => Err(D::Error::custom(format_args!("expected names of variables, found {wrong:?}"))),
+        None => Ok(names),
+    }
+}
+
+/// Reads ports.
+pub(super) fn ports<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u16>, D::Error> {
+    let ports = Option::<Vec<u16>>::deserialize(d)?.unwrap_or_default();
+    match ports.contains(&0) {
+        true => Err(D::Error::custom("expected ports from 1 to 65535, found 0")),
+        false => Ok(ports),
+    }
+}
+
 /// Reads one of the [`THEMES`].
 pub(super) fn theme<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
     let word = Option::<String>::deserialize(d)?.filter(|word| !word.is_empty());
@@ -254,6 +276,13 @@ mod tests {
             (json!({ "defaults": { "prune_every": "x" } }), false),
             (json!({ "defaults": { "prune_every": "never", "stop_without_clients": "10s" } }), true),
             (json!({ "sandbox": { "write": ["rel"] } }), false),
+            (json!({ "sandbox": { "pass_env": ["A_1", "B_*", "_"] } }), true),
+            (json!({ "sandbox": { "pass_env": ["A B"] } }), false),
+            (json!({ "sandbox": { "pass_env": ["*"] } }), true),
+            (json!({ "sandbox": { "pass_env": [""] } }), false),
+            (json!({ "agents": { "codex": { "pass_env": ["A=B"] } } }), false),
+            (json!({ "sandbox": { "deny_ports": [22, 0] } }), false),
+            (json!({ "sandbox": { "deny_ports": [22, 65535] } }), true),
         ] {
             assert_eq!(serde_json::from_value::<Settings>(settings.clone()).is_ok(), is_good, "{settings}");
         }

@@ -380,7 +380,10 @@ impl fmt::Display for UnknownKey {
         }
         write!(f, "`{path}` is no key of {file} and changes nothing")?;
         let Some(nearest) = nearest else { return Ok(()) };
-        write!(f, "; did you mean `{}`", nearest.path)?;
+        // Beside the key, for the same agent.
+        let agent =
+            path.strip_prefix("agents.").and_then(|rest| Some(rest.split_once('.')?.0)).unwrap_or("*");
+        write!(f, "; did you mean `{}`", nearest.path.replace('*', agent))?;
         if nearest.file == *file { f.write_str("?") } else { write!(f, " of {}?", nearest.file) }
     }
 }

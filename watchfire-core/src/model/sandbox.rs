@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Extra;
-use super::form::places;
+use super::form::{places, ports, variables};
 use super::lenient::{map_or_default, or_default};
 
 /// Sandbox settings of the user. A denial wins over a grant.
@@ -23,7 +23,7 @@ pub struct SandboxSettings {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
     pub deny: Vec<PathBuf>,
     /// Environment variables that agents get from our environment: names, or prefixes that end in `*`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "variables")]
     pub pass_env: Vec<String>,
     /// Environment variables that all agents get. Not for secrets, which this file does not protect.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
@@ -32,7 +32,7 @@ pub struct SandboxSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSetting>,
     /// TCP ports that agents cannot connect to, on any host.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "ports")]
     pub deny_ports: Vec<u16>,
     /// The `/tmp` of sessions. Missing: private.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub struct ProjectSandbox {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSetting>,
     /// TCP ports that its agents cannot connect to.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "ports")]
     pub deny_ports: Vec<u16>,
     /// `private` tightens; `shared` changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::form::{events, theme, time_span_or_never};
+use super::form::{events, theme, time_span_or_never, variables};
 use super::keys::{Key, KeyFile};
 use super::lenient::{map_or_default, or_default, or_true};
 use super::words::in_words;
@@ -96,7 +96,7 @@ pub struct AgentSettings {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "map_or_default")]
     pub env: BTreeMap<String, String>,
     /// Names of environment variables that this agent gets from our environment.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "variables")]
     pub pass_env: Vec<String>,
     /// Unknown fields, and options of single backends, which [`option`](Self::option) reads.
     #[serde(flatten, deserialize_with = "options")]
