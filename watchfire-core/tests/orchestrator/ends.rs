@@ -285,15 +285,18 @@ async fn a_missing_agent_says_so() {
     assert_eq!((error.code(), error.detail("tasks")), ("unknown_backend", Some("#0001")));
     assert_eq!(world.read(task).await, before);
     // One that becomes ready during a run fails alone.
+    world.configure("max_parallel: 2\n");
     let patch = |status| TaskPatch::new().with_status(status);
     world.project.store().update(task, patch(TaskStatus::Draft), None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
     world.running().await;
     world.project.store().update(task, patch(TaskStatus::Ready), None, None).await.unwrap();
+    let ending = world.ended(task).await;
     std::fs::write(go, "").unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&other], Ending::Merged { .. }), "{summary:?}");
-    let Ending::Error { code, message, .. } = &summary.endings[&task] else { panic!("{summary:?}") };
+    assert_eq!(summary.endings[&task], ending);
+    let Ending::Error { code, message, .. } = &ending else { panic!("{summary:?}") };
     assert!(message.contains("codex") && message.contains("shell"), "{message}");
     assert_eq!(code, "unknown_backend");
     let task = world.read(task).await;

@@ -102,6 +102,8 @@ impl Schedule {
     /// Takes in the result of another attempt to publish held work. Absent if it is still held.
     pub(in crate::schedule) fn held_tried(&mut self, id: LifeId, result: Option<MergeResult>) {
         self.trying.remove(&id);
+        // A run may have waited for this alone.
+        self.unsettled = true;
         match result {
             Some(result) => self.merge_over(id, result),
             // A stop that came meanwhile had to wait: the target might have moved.

@@ -199,6 +199,21 @@ fn held_work_is_tried_again_and_published_when_the_obstacle_is_gone() {
     assert_eq!(world.ending(1), "merged");
 }
 
+/// What it would tell of it may be outdated as soon as it is told.
+#[test]
+fn a_run_waits_for_held_work_that_is_being_tried() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.come_to_publish(1, 1);
+    let due = world.schedule.next_tick().unwrap();
+    world.pass(due.unix_millis() - world.now);
+    let Some(Effect::Held(lives)) = world.effects.pop() else { panic!("it is tried") };
+    let run = world.run(Scope::All);
+    assert!(!world.has_ended(run));
+    world.feed(Fact::HeldTried { life: lives[0], result: None });
+    assert!(world.has_ended(run) && world.summary(run).open.contains_key(&n(1)), "it still is held");
+}
+
 #[test]
 fn incomplete_work_is_in_the_target() {
     let mut world = world(one_by_one(), [card(1, &[]), card(2, &[1])]);
