@@ -42,7 +42,7 @@ impl Daemon {
     pub async fn connect(home: &Path) -> Result<Self, ApiError> {
         let channel = channel(&daemon_socket(home)).await.map_err(|_| {
             ApiError::new("app_not_running", "no daemon runs for this home").with_hint(
-                "watchfire daemon start starts it; watchfire watch shows the agents of a run without it",
+                "watchfire daemon start starts it; watchfire watch and logs --screen show the agents of a run without it",
             )
         })?;
         let daemon = Self(channel);

@@ -155,6 +155,8 @@ fn a_running_session_is_followed_by_another_process() {
     for follower in [&mut text, &mut lines, &mut cast] {
         follower.wait_for("hello there");
     }
+    let screen = world.run(&root, ["logs", "1", "--screen"]).good().stdout;
+    assert_eq!(screen, "hello there\n", "the screen of an agent at work");
     std::fs::write(root.join(".watchfire/go"), "").unwrap();
     run.end().good();
     for follower in [text, lines] {

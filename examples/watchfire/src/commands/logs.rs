@@ -9,8 +9,10 @@ use watchfire_client::work;
 use watchfire_core::backend::{Message, Part, Role};
 use watchfire_core::model::{Settings, TaskNumber};
 use watchfire_core::orchestrator::{SessionLog, SessionOutcome, Spent};
-use watchfire_core::session::{Asciicast, AsciicastVersion, Recording};
+use watchfire_core::session::{Asciicast, AsciicastVersion, Recorded, Recording};
+use watchfire_core::terminal::{Size, Terminal as _};
 use watchfire_core::{Error, ErrorKind};
+use watchfire_term::Emulator;
 
 use crate::compose;
 use crate::context::Context;
@@ -29,6 +31,7 @@ Examples:
   watchfire logs                      list all sessions, newest first
   watchfire logs 3                    show the last session of task 3: what was said, and the tools that were used
   watchfire logs 3 --text             show what it printed; so is a session without a conversation shown anyway
+  watchfire logs 3 --screen           show the screen of its terminal, as it is now if it runs
   watchfire logs 3 --list             list the sessions of task 3
   watchfire logs 3 --follow           print what its session prints, also while it runs, until it ends
   watchfire logs 3 --raw > 3.cast     its recording for asciinema: asciinema play 3.cast
@@ -48,6 +51,9 @@ pub(crate) struct LogsArgs {
     /// Show the printed text instead of the conversation
     #[arg(long, requires = "which", conflicts_with_all = ["raw", "follow"])]
     text: bool,
+    /// Show the screen of its terminal, as it is now or was at the end
+    #[arg(long, requires = "which", conflicts_with_all = ["list", "text", "raw", "follow"])]
+    screen: bool,
     /// Print the recording of the terminal as an asciicast, in version 2 or 3 of the format
     #[arg(
         long,
@@ -124,6 +130,9 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     if args.follow {
         return follow(context.out, log).await;
     }
+    if args.screen {
+        return screen(context.out, log);
+    }
     let mut value = about(log);
     let messages = if args.text { Vec::new() } else { said(log, &project.home.settings().await?) };
     let body = if messages.is_empty() {
@@ -183,6 +192,28 @@ async fn cast(log: &SessionLog, version: CastVersion, follow: bool) -> Result<Ex
         Err(error) if is_broken_pipe(&error) => Ok(Exit::Good),
         written => Ok(written.map(|()| Exit::Good)?),
     }
+}
+
+/// Shows what the recording has on the screen at its end.
+fn screen(out: Out, log: &SessionLog) -> Result<Exit> {
+    let mut terminal = Emulator::new(Size::default());
+    for part in recording(log)?.read() {
+        match part? {
+            Recorded::Resize { size, .. } => terminal.resize(size),
+            Recorded::Output { bytes, .. } => terminal.feed(&bytes),
+            _ => {}
+        }
+    }
+    let screen = terminal.snapshot();
+    let shown = text::lines(&screen.text());
+    out.report(
+        json!({ "screen": { "size": [screen.size.cols(), screen.size.rows()], "text": shown } }),
+        |_| {
+            // A screen of blank lines is none that anybody wants to see.
+            format!("{}\n", shown.trim_end())
+        },
+    );
+    Ok(Exit::Good)
 }
 
 /// Prints the text of a session, as lines or as JSON objects with lines, until the session ends or the reader of our
