@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(backend(json).unwrap().resumable(), [] as [PathBuf; 0]);
     }
 
-    /// What is listed for it is what it reads.
+    /// The table lists exactly the options that a configured program has.
     #[test]
     fn its_options_are_in_the_table() {
         let of_programs = |key: &&Key| {

@@ -24,7 +24,7 @@ fn settings_make_backends_and_aliases_find_them() {
     assert!(Backends::linked().unwrap().with_configured(&settings).is_err());
 }
 
-/// What nothing reads is told: options of other agents, misspelt ones, and entries that are no agent.
+/// Warnings name options of other agents, misspelt options, and entries that are no agent.
 #[test]
 fn settings_that_no_agent_reads() {
     let settings: Settings = serde_json::from_str(

@@ -242,7 +242,7 @@ fn logs_are_shown_and_removed() {
     assert_eq!(world.run(&root, ["logs", "delete", "--all"]).good().stdout, "removed 0 logs\n");
 }
 
-/// What lies between two sessions is no work.
+/// The time between two sessions does not count.
 #[test]
 fn a_task_took_as_long_as_its_sessions() {
     let world = World::new();

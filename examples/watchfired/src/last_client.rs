@@ -59,11 +59,11 @@ async fn due(daemon: &Daemon, left: &Left) -> Duration {
 /// Projects without a client.
 #[derive(Debug, Default)]
 struct Left {
-    /// Those that had one.
+    /// Projects that once had a client.
     known: BTreeSet<ProjectId>,
-    /// Those that a stream has followed.
+    /// Projects that a stream has followed.
     followed: BTreeSet<ProjectId>,
-    /// Those that have none now, until their agents are stopped.
+    /// Projects without a client now, each with the time it lost the last one. Removed when its agents are stopped.
     since: BTreeMap<ProjectId, Instant>,
 }
 

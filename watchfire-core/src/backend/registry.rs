@@ -157,8 +157,8 @@ impl Backends {
         })
     }
 
-    /// Returns the keys below `agents` in the settings that nobody reads: entries that are no agent, and options that their
-    /// agent does not know.
+    /// Returns the keys below `agents` in the settings that have no effect: entries for unknown agents, and options that the
+    /// agent does not read.
     #[must_use]
     pub fn unread_settings(&self, settings: &Settings) -> Vec<UnknownKey> {
         let mut found = Vec::new();

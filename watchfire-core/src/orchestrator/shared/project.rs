@@ -192,8 +192,11 @@ impl ProjectShared {
     pub(crate) fn notice_unknown_keys(&self, project: &Project, settings: &Settings, tasks: &TaskList) {
         let mut found: Vec<(UnknownKey, Vec<TaskNumber>)> = Vec::new();
         let mut keys = model::unknown_keys(KeyFile::Settings, settings);
-        let backends = self.inner.backends.clone().with_configured(settings);
-        keys.extend(backends.as_ref().unwrap_or(&self.inner.backends).unread_settings(settings));
+        // Boards are read often, and most settings name no agent.
+        if !settings.agents.is_empty() {
+            let backends = self.inner.backends.clone().with_configured(settings);
+            keys.extend(backends.as_ref().unwrap_or(&self.inner.backends).unread_settings(settings));
+        }
         keys.extend(model::unknown_keys(KeyFile::Project, project));
         found.extend(keys.into_iter().map(|key| (key, Vec::new())));
         for task in tasks.tasks.iter().map(|task| &task.value).filter(|task| !task.extra.is_empty()) {

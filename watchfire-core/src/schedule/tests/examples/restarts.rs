@@ -199,7 +199,7 @@ fn held_work_is_tried_again_and_published_when_the_obstacle_is_gone() {
     assert_eq!(world.ending(1), "merged");
 }
 
-/// What it would tell of it may be outdated as soon as it is told.
+/// Otherwise its summary could call work held that is merged a moment later.
 #[test]
 fn a_run_waits_for_held_work_that_is_being_tried() {
     let mut world = world(one_by_one(), [card(1, &[])]);

@@ -144,7 +144,7 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
     Fault { line: again.or(line), reason }
 }
 
-/// Returns the line of the second of two equal keys. The library only tells where their map begins.
+/// Returns the line on which a key stands a second time. The library tells only where their map begins.
 fn again(text: &str, map: &serde_yaml::Location, reason: &str) -> Option<usize> {
     let (_, key) = reason.split_once("duplicate ")?;
     let key = key.split(['"', '`']).nth(1)?;
