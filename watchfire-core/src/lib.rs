@@ -74,6 +74,8 @@ pub mod session;
 #[cfg(feature = "seams")]
 pub mod store;
 pub mod terminal;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "seams")]
 pub mod workspace;
 

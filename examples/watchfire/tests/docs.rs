@@ -44,13 +44,18 @@ fn tests_that_the_pages_name_exist() {
     assert!(missing.is_empty(), "renamed or gone: {missing:?}");
 }
 
-/// What a page shows of a test is that test.
+/// What a page shows of tests are these tests.
 #[test]
-fn the_page_on_testing_shows_the_test() {
+fn the_page_on_testing_shows_the_tests() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
-    let (page, test) = (read("docs/embed-and-test.md"), read("examples/embed/tests/scripted.rs"));
-    let shown = page.split("````").nth(1).unwrap().strip_prefix("rust,ignore\n").unwrap();
-    assert!(test.ends_with(shown), "docs/embed-and-test.md: {shown}");
+    let page = read("docs/embed-and-test.md");
+    let shown: Vec<_> = page.split("````").filter_map(|part| part.strip_prefix("rust,ignore\n")).collect();
+    let [scripted, fakes] = shown[..] else { panic!("{} blocks", shown.len()) };
+    assert!(
+        read("examples/embed/tests/scripted.rs").ends_with(scripted),
+        "docs/embed-and-test.md: {scripted}"
+    );
+    assert!(read("examples/embed/tests/fakes.rs").contains(fakes), "docs/embed-and-test.md: {fakes}");
 }
 
 /// A registry shows a crate's README without the repository around it.

@@ -12,6 +12,8 @@
 
 #[cfg(feature = "orchestrator")]
 mod actor;
+#[cfg(feature = "testing")]
+pub(crate) mod fake;
 #[cfg(feature = "orchestrator")]
 mod handle;
 #[cfg(feature = "runtime")]
