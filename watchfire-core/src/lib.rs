@@ -21,7 +21,7 @@
 //! `default = ["orchestrator"]`. `seams` alone is model, seams, schedule and the journal's fold, on serde and thiserror, with
 //! no tokio, no git and no watcher. `runtime` adds processes, sessions, observation and the journal; `yaml` the store on
 //! files, on top of it; `orchestrator` itself, on top of both. `search` adds the search in [`terminal::text`], `serde` its
-//! snapshots in any format, `testing` the conformance suites. Without any there is [`terminal`], which needs no other crate.
+//! snapshots in any format, `testing` the conformance suites and fakes. Without any there is [`terminal`], which needs no other crate.
 //!
 //! # Errors
 //!
