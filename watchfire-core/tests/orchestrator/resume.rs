@@ -7,6 +7,7 @@ use watchfire_core::observe::WatchRequest;
 use watchfire_core::orchestrator::{ChatRequest, RunRequest, SessionLog};
 use watchfire_core::schedule::{Change, ChatPlace, CommandId, Ending, LifeState, Notice, ResumeTarget};
 use watchfire_core::session::Session;
+use watchfire_core::workspace::ObstacleKind;
 
 use super::support::{DONE, World, appears, within};
 use super::trial;
@@ -16,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_second_attempt_resumes", a_second_attempt_resumes),
         trial("a_failed_resume_falls_back_and_loses_nothing", a_failed_resume_falls_back),
         trial("a_conversation_waits_for_secrets_that_are_gone", a_conversation_waits_for_secrets),
+        trial("work_is_not_verified_without_secrets_that_are_gone", verify_waits_for_secrets),
         trial("a_chat_that_has_ended_is_gone_on_with", a_chat_is_resumed),
     ]
 }
@@ -88,6 +90,27 @@ async fn a_conversation_waits_for_secrets() {
     assert_eq!(resumed, "v-1 secret\n");
     let logs = SessionLog::list(world.project.logs_dir()).unwrap();
     assert_eq!(logs.len(), 2, "none began without: {logs:?}");
+}
+
+/// A verify command that fails for want of them would be told as the work's fault.
+async fn verify_waits_for_secrets() {
+    let world = World::that_passes("API_KEY").await;
+    world.configure(
+        "verify: ['[ \"$API_KEY\" = secret ] && { [ -e again ] || { touch again; sleep 1000; }; }']\n",
+    );
+    let task = world.task("t", DONE).await;
+    let keys = || std::env::vars_os().chain([("API_KEY".into(), "secret".into())]);
+    world.project.run(RunRequest::task(task).with_environment(keys())).await.unwrap();
+    appears(&world.root().join(".watchfire/worktrees/0001/again")).await;
+    within(world.orchestrator.shutdown()).await;
+
+    let mut world = World::in_folder(world.temp).await;
+    let gone = ObstacleKind::VariablesGone;
+    let life = world.life(|life| matches!(&life.state, LifeState::Held { by, .. } if by.kind == gone)).await;
+    let LifeState::Held { by, .. } = &life.state else { panic!("{life:?}") };
+    assert!(by.message.contains(": API_KEY;"), "{by:?}");
+    world.project.run(RunRequest::task(task).with_environment(keys())).await.unwrap();
+    assert!(matches!(world.ended(task).await, Ending::Merged { .. }));
 }
 
 async fn a_chat_is_resumed() {

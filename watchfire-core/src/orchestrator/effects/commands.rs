@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::Result;
 use crate::backend::Launch;
 use crate::model::{Project, SessionId, Settings};
-use crate::orchestrator::compose::{PolicyParts, Scope, environment, files};
+use crate::orchestrator::compose::{PolicyParts, Scope, check_lost, environment, files};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::process::{CommandSpec, RunLimits};
-use crate::sandbox::{Bind, Confined, Rule};
-use crate::schedule::{RunOptions, resolve};
+use crate::sandbox::{Bind, Confined, EnvironmentPolicy, Rule};
+use crate::schedule::{CallerEnvironment, RunOptions, resolve};
 use crate::session::{self, SessionDirectory};
 
 /// The shell that runs them.
@@ -36,6 +36,19 @@ pub(super) struct Place {
     pub(super) binds: Vec<Bind>,
     /// True for the folder of a task, in which its agent works too.
     pub(super) is_workspace: bool,
+}
+
+/// Succeeds unless a restart has lost a secret that commands of the project would get.
+///
+/// # Errors
+/// `variables_gone`.
+pub(super) fn check_secrets(shared: &ProjectShared, settings: &Settings, options: &RunOptions) -> Result<()> {
+    let lost = options.environment.as_ref().map_or(&[][..], CallerEnvironment::lost);
+    let (ours, sandbox) = (shared.inner.variables(options), &settings.sandbox);
+    let (policy, launch) = (EnvironmentPolicy::default(), Launch::new(""));
+    check_lost(lost, &policy, &launch, sandbox.pass_env.iter(), |name| {
+        ours.contains_key(name) || sandbox.env.keys().any(|set| **set == *name)
+    })
 }
 
 /// A runner of commands in one place. Its own folders go with it, once the last command has ended.

@@ -1,7 +1,6 @@
 //! Requests of people and programs, which are decided at once.
 
 use crate::ErrorKind;
-use crate::backend::IssueKind;
 use crate::model::{Mode, TaskNumber, TaskStatus};
 use crate::schedule::{
     Accept, Accepted, Answer, CallerEnvironment, Change, ChatPlace, Command, CommandId, CommandRecord, Life,
@@ -133,9 +132,8 @@ impl Schedule {
             });
         }
         // What its secrets went from gets those of this request.
-        let lost = |life: &Life| matches!(&life.state, LifeState::Limited { issue, .. } if issue.kind == IssueKind::VariablesGone);
         if let Some(brought) = brought {
-            for life in self.ids(|life| covered(life) && lost(life)) {
+            for life in self.ids(|life| covered(life) && life.state.lacks_variables()) {
                 self.change(life, |life| life.options.environment = Some(brought.clone()));
                 self.go_on(life);
             }
@@ -217,6 +215,7 @@ impl Schedule {
                 blocked.iter().for_each(|backend| self.unblock(backend));
                 let waits = |life: &Life| {
                     matches!(life.state, LifeState::Limited { .. } | LifeState::Waiting { on: Wait::Resume })
+                        || life.state.lacks_variables()
                 };
                 self.ids(waits).into_iter().for_each(|life| self.resume(life));
                 Ok(Accepted::default())
@@ -257,7 +256,7 @@ impl Schedule {
         self.go_on(id);
     }
 
-    /// Continues a life that is limited, asks or waits: in its session if it has one, else with a new attempt.
+    /// Continues a life that is limited, asks, waits or is held: in its session if it has one, else with a new attempt or merge.
     pub(in crate::schedule) fn go_on(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         match (&life.state, life.session.is_some()) {
@@ -268,6 +267,7 @@ impl Schedule {
             (LifeState::Limited { .. } | LifeState::Asking { .. } | LifeState::Waiting { .. }, false) => {
                 self.rest(id);
             }
+            (LifeState::Held { .. }, _) => self.retry_held(id),
             _ => {}
         }
     }

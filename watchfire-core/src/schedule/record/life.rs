@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::session::{Answer, SessionRef};
-use crate::backend::Issue;
+use crate::backend::{Issue, IssueKind};
 use crate::model::{Alias, Attempt, BackendName, Mode, Phase, Question, TaskNumber, Timestamp};
 use crate::schedule::{Ending, RunId, RunOptions, StopReason};
 use crate::store::Fence;
@@ -325,6 +325,15 @@ impl LifeState {
     /// Returns true if trouble of this machine keeps it from being merged, which passes by itself.
     pub(in crate::schedule) fn is_in_trouble(&self) -> bool {
         matches!(self, Self::Held { candidate: None, by } if by.kind == ObstacleKind::OutOfSpace)
+    }
+
+    /// Returns true if it waits for variables that a restart has lost.
+    pub(in crate::schedule) fn lacks_variables(&self) -> bool {
+        match self {
+            Self::Limited { issue, .. } => issue.kind == IssueKind::VariablesGone,
+            Self::Held { by, .. } => by.kind == ObstacleKind::VariablesGone,
+            _ => false,
+        }
     }
 
     /// Returns a detail for people: the obstacle, the command, the question.

@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::Result;
-use crate::backend::Launch;
 use crate::files::{make_private, read_untrusted, replace};
-use crate::model::{Mode, Settings, Task, TaskNumber, Timestamp};
-use crate::orchestrator::compose::{check_lost, files};
-use crate::orchestrator::effects::commands::{Commands, Failure, Place};
+use crate::model::{Mode, Task, TaskNumber, Timestamp};
+use crate::orchestrator::compose::files;
+use crate::orchestrator::effects::commands::{Commands, Failure, Place, check_secrets};
 use crate::orchestrator::shared::{ProjectShared, blocking};
-use crate::sandbox::EnvironmentPolicy;
-use crate::schedule::{CallerEnvironment, Life, NoticeCode, RunOptions};
+use crate::schedule::{Life, NoticeCode};
 use crate::session::LogFile;
 use crate::workspace::Opened;
 
@@ -68,16 +66,6 @@ pub(in crate::orchestrator::effects) async fn run(
     // After the last command: a setup that was killed half-way runs again as a whole.
     blocking("noting that a folder is set up", move || note.write()).await?;
     Ok(Ok(log))
-}
-
-/// Succeeds unless a restart has lost a secret that the commands would get.
-fn check_secrets(shared: &ProjectShared, settings: &Settings, options: &RunOptions) -> Result<()> {
-    let lost = options.environment.as_ref().map_or(&[][..], CallerEnvironment::lost);
-    let (ours, sandbox) = (shared.inner.variables(options), &settings.sandbox);
-    let (policy, launch) = (EnvironmentPolicy::default(), Launch::new(""));
-    check_lost(lost, &policy, &launch, sandbox.pass_env.iter(), |name| {
-        ours.contains_key(name) || sandbox.env.keys().any(|set| **set == *name)
-    })
 }
 
 /// Writes the output of a setup that failed into a log of the task, in which no session is named.

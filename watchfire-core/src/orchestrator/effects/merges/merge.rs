@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 use super::verify;
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
-use crate::orchestrator::effects::commands::Failure;
+use crate::orchestrator::effects::commands::{Failure, check_secrets};
 use crate::orchestrator::effects::publication::{ask_again, is_published};
 use crate::orchestrator::effects::{claims, mirror, release};
 use crate::orchestrator::shared::{Control, ProjectShared};
@@ -159,6 +159,14 @@ async fn merge_all<'a>(
             MergeResult::Ended(Ending::Unmerged)
         } else if is_withdrawn(shared, task).await? {
             MergeResult::Ended(Ending::Stopped { by: StopReason::Withdrawn })
+        } else if !project.verify.is_empty()
+            && let Err(error) = check_secrets(shared, &settings, &life.options)
+        {
+            // Without them the commands would fail, and the work would be blamed.
+            MergeResult::Held {
+                candidate: None,
+                by: Obstacle::new(ObstacleKind::VariablesGone, error.message()),
+            }
         } else if stack.last().is_some_and(|below| sandbox(below.life) != sandbox(life)) {
             // It has to be verified in another sandbox than those below it, so the ticket ends here.
             break;

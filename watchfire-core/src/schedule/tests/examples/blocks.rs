@@ -244,6 +244,21 @@ fn work_whose_secrets_are_gone_waits_alone() {
 }
 
 #[test]
+fn work_that_cannot_be_verified_without_its_secrets_waits_for_them() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    let by = Obstacle::new(ObstacleKind::VariablesGone, "gone: KEY");
+    world.merge(&MergeResult::Held { candidate: None, by });
+    world.run(Scope::All);
+    assert_eq!(world.state(1), "held", "nobody brought them");
+    // Its client has given the life the variables by then.
+    world.ask(Request::Resume { target: ResumeTarget::All }).unwrap();
+    assert_eq!(world.state(1), "queued");
+}
+
+#[test]
 fn an_answer_is_to_the_question_that_was_read() {
     let mut world = world(one_by_one(), [card(1, &[])]);
     world.run(Scope::All);
@@ -380,8 +395,7 @@ fn work_that_trouble_keeps_from_its_merge_keeps_its_run() {
     let run = world.run(Scope::All);
     world.bring_up(1);
     world.claim(1);
-    let by =
-        crate::workspace::Obstacle::new(crate::workspace::ObstacleKind::OutOfSpace, "too many open files");
+    let by = Obstacle::new(ObstacleKind::OutOfSpace, "too many open files");
     world.merge(&MergeResult::Held { candidate: None, by });
     assert_eq!((world.state(1), world.has_ended(run)), ("held", false), "it passes by itself");
     world.drain();

@@ -11,6 +11,7 @@ use crate::backend::{Issue, IssueKind};
 use crate::model::{OnLimit, Question, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::*;
+use crate::workspace::{Obstacle, ObstacleKind};
 
 /// Returns a world with these tasks on its board.
 fn world(limits: Limits, cards: impl IntoIterator<Item = Card>) -> World {
