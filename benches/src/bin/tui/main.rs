@@ -1,11 +1,12 @@
 //! The terminal interface: the time from a key to the screen, and its rest, beside tmux, lazygit, gitui and tig.
 //!
-//! `cargo run --release -p watchfire-benches --bin tui [-- --json]`
+//! `cargo build --release -p watchfire; cargo run --release -p watchfire-benches --bin tui [-- --json]`
 //!
 //! All run on a terminal of 120 by 40 that our emulator plays, and a key counts until the picture shows its effect:
 //!
 //! - with nothing at work: ours with 5,000 tasks, lazygit, gitui and tig with 5,000 commits (the selection moves), tmux with `cat` (the key is seen);
 //! - with 20 programs that print at full speed: ours beside tmux with as many windows;
+//! - the same with `watchfire attach` to `cat`, beside tmux with `cat`;
 //! - over a line of 50 KB a second and 200 ms there and back, while what is on the screen prints at full speed;
 //! - at rest: CPU and bytes.
 
@@ -89,9 +90,18 @@ fn quiet(report: &mut Report) -> Done {
         Some(tmux) => add(report, section, "tmux, cat", press(&mut tmux.program, ["x", "y"], KEYS)?),
         None => report.skip("tmux", "not installed"),
     }
+    attached(report, section, &world)?;
     rest(report, "ours, 5,000 tasks", &ours);
     others.iter().for_each(|(name, program)| rest(report, name, program));
     tmux.iter().for_each(|tmux| rest(report, "tmux", &tmux.program));
+    Ok(())
+}
+
+fn attached(report: &mut Report, section: &str, world: &World) -> Done {
+    match world.attached()? {
+        Some(mut ours) => add(report, section, "watchfire attach, cat", press(&mut ours, ["x", "y"], KEYS)?),
+        None => report.skip("watchfire attach", "cargo build --release -p watchfire"),
+    }
     Ok(())
 }
 
@@ -111,6 +121,7 @@ fn busy(report: &mut Report) -> Done {
         let mut ours = world.interface(Line::Near)?;
         ours.wait("line of")?;
         add(report, &section, "ours, 5,000 tasks", press(&mut ours, MOVE, KEYS)?);
+        attached(report, &section, &world)?;
         drop(ours);
         let mut ours = world.interface(Line::Far)?;
         ours.wait("line of")?;

@@ -77,7 +77,8 @@ impl World {
         fs::create_dir_all(&home)?;
         let settings = format!(
             "version: 1\ndefaults:\n  default_sandbox: none\n  default_agent: printer\n  auto_start_tasks: false\n\
-             agents:\n  printer:\n    path: yes\n    args: ['{PRINTED}']\n    prompt_mode: none\n"
+             agents:\n  printer:\n    path: yes\n    args: ['{PRINTED}']\n    prompt_mode: none\n  \
+             echo:\n    path: cat\n    prompt_mode: none\n"
         );
         fs::write(home.join("settings.yaml"), settings)?;
         git(folder.path(), &["init", "-q", "-b", "main", "project"])?;
@@ -89,7 +90,7 @@ impl World {
         let project = runtime.block_on(daemon.projects().create_project(request))?.into_inner().project_id;
         let file = root.join(".watchfire/project.yaml");
         let text = fs::read_to_string(&file)?;
-        fs::write(&file, format!("{}\nmax_parallel: {}\n", text.trim_end(), printing.max(1)))?;
+        fs::write(&file, format!("{}\nmax_parallel: {}\n", text.trim_end(), printing + 1))?;
         for number in 1..=tasks {
             let status = if number <= printing { "ready" } else { "draft" };
             let text = format!(
@@ -115,6 +116,35 @@ impl World {
         };
         self.runtime.block_on(self.daemon.agents().start_agent(request))?;
         Ok(())
+    }
+
+    /// Attaches a terminal to one more agent, which is `cat`. `None`: the command line was not built.
+    pub(crate) fn attached(&self) -> Done<Option<Program>> {
+        let program = std::env::current_exe()?.with_file_name("watchfire");
+        if !program.is_file() {
+            return Ok(None);
+        }
+        let root = self.folder.path().join("project");
+        let number = fs::read_dir(root.join(".watchfire/tasks"))?.count() + 1;
+        let text = format!(
+            "version: 1\ntask_id: 't{number:07}'\ntask_number: {number}\ntitle: Echo\nprompt: Do it.\nagent: echo\nstatus: ready\nposition: {number}\n"
+        );
+        fs::write(root.join(format!(".watchfire/tasks/{number:04}.yaml")), text)?;
+        let task_number = i32::try_from(number)?;
+        let request = StartAgentRequest {
+            project_id: self.project.clone(),
+            mode: "task".to_owned(),
+            task_number,
+            ..Default::default()
+        };
+        self.runtime.block_on(self.daemon.agents().start_agent(request))?;
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(program).args(["attach", &number.to_string()]).current_dir(root);
+        command.env("HOME", self.folder.path()).env("WATCHFIRE_HOME", &self.home);
+        let mut program = Program::begin(command, Line::Near)?;
+        program.effect = Effect::Left(120);
+        program.settle();
+        Ok(Some(program))
     }
 
     /// Starts the interface, and selects a task in the middle of the list.
