@@ -22,6 +22,7 @@ use crate::merge::prepare;
 use crate::merge::revert;
 use crate::options::GitOptions;
 use crate::private::import;
+use crate::publish::convert;
 use crate::publish::publication;
 use crate::repository::project::Project;
 use crate::worktree::capture;
@@ -93,6 +94,14 @@ impl GitWorkspace {
     /// Errors of the disk.
     pub async fn restore_backup(&self) -> Result<Vec<RepoPath>> {
         self.blocking(backup::restore).await
+    }
+
+    /// Returns one line for each option that changes nothing here: a filter that git's configuration does not define.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub async fn unread_options(&self) -> Result<Vec<String>> {
+        self.blocking(convert::undefined).await
     }
 
     /// Returns the changes of the work under a key.
@@ -228,6 +237,7 @@ impl Workspace for GitWorkspace {
         self.blocking(|project| {
             let mut recovery = recover::recover(project)?;
             recovery.attention.extend(guest::make_up(project)?);
+            recovery.attention.extend(convert::undefined(project)?);
             Ok(recovery)
         })
         .await

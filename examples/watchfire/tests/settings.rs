@@ -137,6 +137,24 @@ fn a_persons_own_settings_are_checked_before_they_are_written() {
     assert_eq!(world.states(&root), [(1, "ready".to_owned())]);
 }
 
+/// A filter with a typo never runs. A filter that git knows is not spoken of.
+#[test]
+fn a_filter_that_git_does_not_have_is_named() {
+    let world = World::new();
+    let root = world.project("shop", "default_agent: scripted");
+    world.git(&root, &["config", "filter.my.lfs.smudge", "cat"]);
+    let settings = world.path("watchfire-home/settings.yaml");
+    fs::write(settings, "version: 1\ngit: {filters: [my.lfs, lsf]}\n").unwrap();
+    world.task(&root, "Work", "done");
+    let line = "`git.filters` names `lsf`, which git's configuration does not have: it changes nothing";
+    for said in [
+        world.run(&root, ["doctor"]).good().stdout,
+        world.run(&root, ["run", "all", "--no-sandbox"]).good().stdout,
+    ] {
+        assert!(said.contains(line) && !said.contains("my.lfs"), "{said}");
+    }
+}
+
 #[test]
 fn a_terminal_is_asked_for_each_setting() {
     let world = World::new();

@@ -91,33 +91,52 @@ pub(crate) fn at(folder: &Path, path: &[u8]) -> std::path::PathBuf {
     folder.join("files").join(OsStr::from_bytes(path))
 }
 
+/// Returns one line for each filter driver that the person allows and git's configuration does not define.
+pub(crate) fn undefined(project: &Project) -> Result<Vec<String>> {
+    let allowed = &project.options.filters;
+    if allowed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let defined = drivers(&project.git)?;
+    let undefined = allowed.iter().filter(|name| !defined.iter().any(|(driver, _)| driver == *name));
+    let line =
+        |name| format!("`git.filters` names `{name}`, which git's configuration does not have: it changes nothing");
+    Ok(undefined.map(line).collect())
+}
+
 /// Returns the settings that turn off every filter driver except those that the person allows.
 fn others(checkout: &Checkout, allowed: &[String]) -> Result<Vec<(String, &'static str)>> {
+    let mut off = Vec::new();
+    for (driver, key) in drivers(&checkout.git)? {
+        match key.as_str() {
+            _ if allowed.contains(&driver) => {}
+            "smudge" | "clean" | "process" => off.push((format!("filter.{driver}.{key}"), "")),
+            // git fails for a required driver that has no command.
+            "required" => off.push((format!("filter.{driver}.required"), "false")),
+            _ => {}
+        }
+    }
+    Ok(off)
+}
+
+/// Returns the drivers that the configuration of the checkout with the git directory `git` has, each with a key of its
+/// section.
+fn drivers(git: &Path) -> Result<Vec<(String, String)>> {
     let during = "reading the configuration";
     let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
     let none: [&Path; 0] = [];
-    let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+    let repo = Repository::open_ext(git, flags, none).during("opening a checkout")?;
     let config = repo.config().and_then(|mut config| config.snapshot()).during(during)?;
-    let mut off = Vec::new();
+    let mut found = Vec::new();
     let entries = config.entries(Some("^filter\\.")).during(during)?;
     entries
         .for_each(|entry| {
-            let name = entry.name().unwrap_or_default();
             // The name of a driver may contain dots.
-            let driver = name.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
-            let Some((driver, key)) = driver.filter(|(driver, _)| !allowed.iter().any(|it| it == driver))
-            else {
-                return;
-            };
-            match key {
-                "smudge" | "clean" | "process" => off.push((name.to_owned(), "")),
-                // git fails for a required driver that has no command.
-                "required" => off.push((format!("filter.{driver}.required"), "false")),
-                _ => {}
-            }
+            let name = entry.name().ok().and_then(|name| name.strip_prefix("filter.")?.rsplit_once('.'));
+            found.extend(name.map(|(driver, key)| (driver.to_owned(), key.to_owned())));
         })
         .during(during)?;
-    Ok(off)
+    Ok(found)
 }
 
 fn is_attributes(path: &[u8]) -> bool {

@@ -129,6 +129,10 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         // Nothing is asked of the settings where no task can be.
         None => Vec::new(),
     };
+    let unread = match &project {
+        Some(_) => preflight::unread_filters(&settings, &root).await,
+        None => Vec::new(),
+    };
     // Tried anew, not remembered: the person may have just changed the system.
     let sandboxes = compose::sandboxes()?;
     let tried = sandboxes.clone();
@@ -146,7 +150,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         daemon::look(home.path(), &settings, &sandboxes).await,
         files,
         work,
-        settings::look(&settings, project.as_ref(), broken, home.path(), &sandboxes).with(problems),
+        settings::look(&settings, project.as_ref(), broken, unread, home.path(), &sandboxes).with(problems),
     ];
     let is_well = sections.iter().all(Section::is_well);
     let mut report: serde_json::Map<String, Value> =

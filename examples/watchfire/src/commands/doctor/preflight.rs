@@ -65,6 +65,14 @@ pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str,
     found
 }
 
+/// Returns one line for each filter of the settings that git does not have here.
+pub(crate) async fn unread_filters(settings: &Settings, root: &Path) -> Vec<String> {
+    let options = GitOptions::default().with_filters(&settings.git.filters);
+    // What is wrong with a repository is a finding of its own.
+    let Ok(workspace) = GitWorkspace::open(root, options) else { return Vec::new() };
+    workspace.unread_options().await.unwrap_or_default()
+}
+
 /// Returns the error on one line.
 fn short(error: &Error) -> String {
     // Of a command of the project its program says more, of a branch its name.

@@ -17,6 +17,7 @@ pub(super) fn look(
     settings: &Settings,
     project: Option<&Project>,
     broken: Option<String>,
+    unread: Vec<String>,
     home: &Path,
     sandboxes: &SandboxSet,
 ) -> Section {
@@ -33,6 +34,8 @@ pub(super) fn look(
         let state = if key.nearest.is_some() { State::Bad } else { State::Plain };
         Line::new(state, "unknown key", key.to_string())
     }));
+    // Another repository may have what this one has not.
+    lines.extend(unread.into_iter().map(|line| Line::new(State::Plain, "git.filters", line)));
     let mut add = |name: &'static str, value: Result<(String, From), watchfire_core::Error>| {
         lines.push(match value {
             Ok((value, from)) => Line::new(State::Plain, name, format!("{value}  ({from})")),
