@@ -237,16 +237,26 @@ fn what_no_task_could_run_with_is_one_error_before_anything_is_claimed() {
     let project = root.join(".watchfire/project.yaml");
     let plain = fs::read_to_string(&project).unwrap();
     let settings = world.path("watchfire-home/settings.yaml");
-    for (project_line, own_lines, code, part) in [
-        ("verify: ['no-such-program --all']", "", "program_missing", "no-such-program"),
-        ("setup: ['no-such-program']", "", "program_missing", "setup"),
-        ("", "agents: {scripted: {transport: pigeon}}\n", "invalid_input", "agents.scripted.transport"),
+    let last = u64::try_from(plain.lines().count()).unwrap() + 1;
+    for (project_line, own_lines, code, part, line) in [
+        ("verify: ['no-such-program --all']", "", "program_missing", "no-such-program", last),
+        ("setup: ['no-such-program']", "", "program_missing", "setup", last),
+        ("", "agents: {scripted: {transport: pigeon}}\n", "invalid_input", "agents.scripted.transport", 2),
+        (
+            "",
+            "agents:\n  scripted:\n    model: m\n    script: /nonexistent\n",
+            "not_found",
+            "agents.scripted.script",
+            5,
+        ),
     ] {
         fs::write(&project, format!("{plain}{project_line}\n")).unwrap();
         fs::write(&settings, format!("version: 1\n{own_lines}")).unwrap();
         let error = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).code(1).json_error();
         assert_eq!(error["code"], code, "{error}");
         assert!(error.to_string().contains(part), "{error}");
+        assert_eq!(error["details"]["line"], line.to_string(), "{error}");
+        assert!(error["details"]["file"].is_string(), "{error}");
         assert!(world.run(&root, ["logs", "--json"]).good().json()["logs"].as_array().unwrap().is_empty());
     }
     let states = world.states(&root);

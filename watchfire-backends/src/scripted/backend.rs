@@ -68,7 +68,9 @@ impl Backend for Scripted {
         reach(&search.settings)?;
         // A mistake in it is an error of the whole run, and not of each of its tasks.
         if let Some(path) = search.settings.option::<PathBuf>(NAME, settings::listed("script")?)? {
-            Script::parse(&read(path)?)?;
+            let named = |error: Error| error.with("field", format_args!("agents.{NAME}.script"));
+            let script = read(path.clone()).map_err(named)?;
+            Script::parse(&script).map_err(|error| error.with_path(path))?;
         }
         let program = match &search.configured {
             Some(_) => search.find(self.name(), &[])?,

@@ -33,4 +33,4 @@ pub use patch::{NewTask, Patch, ProjectPatch, TaskPatch};
 #[cfg(feature = "yaml")]
 pub use yaml::{Watching, YamlOptions, YamlStore};
 #[cfg(feature = "yaml")]
-pub(crate) use yaml::{read_task, read_written_task, render_task};
+pub(crate) use yaml::{line_of_key, read_task, read_written_task, render_task};

@@ -99,8 +99,9 @@ pub(crate) fn undefined(project: &Project) -> Result<Vec<String>> {
     }
     let defined = drivers(&project.git)?;
     let undefined = allowed.iter().filter(|name| !defined.iter().any(|(driver, _)| driver == *name));
-    let line =
-        |name| format!("`git.filters` names `{name}`, which git's configuration does not have: it changes nothing");
+    let line = |name| {
+        format!("`git.filters` names `{name}`, which git's configuration does not have: it changes nothing")
+    };
     Ok(undefined.map(line).collect())
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::attempts::{chosen, stall_after, time_limit};
 use super::installed::check_commands;
-use crate::model::{BackendName, Phase, Project, Settings, Task, TaskNumber, TaskStatus};
+use crate::model::{BackendName, KeyFile, Phase, Project, Settings, Task, TaskNumber, TaskStatus};
 use crate::orchestrator::compose::{Wanted, located, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
-use crate::store::TaskQuery;
+use crate::store::{TaskQuery, line_of_key};
 use crate::{Error, ErrorKind, Result};
 
 /// Checks the sandbox, the policy, the time limit, the target, the files to share, the project's commands, and the agents of the ready tasks that a run
@@ -25,6 +25,10 @@ pub(crate) async fn preflight(
     options: &RunOptions,
     scope: &Scope,
 ) -> Result<()> {
+    with_line(shared, check_run(shared, options, scope).await).await
+}
+
+async fn check_run(shared: &Arc<ProjectShared>, options: &RunOptions, scope: &Scope) -> Result<()> {
     let (project, settings) = shared.settings().await?;
     time_limit(&project)?;
     stall_after(&project)?;
@@ -73,7 +77,29 @@ async fn check_phases(
 /// `unknown_backend`, `program_missing`; errors of the sandbox, the settings and the store.
 pub(crate) async fn preflight_session(shared: &Arc<ProjectShared>, options: &RunOptions) -> Result<()> {
     let configured = shared.settings().await?;
-    check_agents(shared, options, configured, vec![None]).await
+    with_line(shared, check_agents(shared, options, configured, vec![None]).await).await
+}
+
+/// Adds to an error that names a key of settings.yaml or project.yaml the line of the key.
+async fn with_line(shared: &ProjectShared, checked: Result<()>) -> Result<()> {
+    let Err(error) = checked else { return Ok(()) };
+    let Some(field) = error.detail("field").map(str::to_owned) else { return Err(error) };
+    let settings = KeyFile::Settings.to_string();
+    let (folder, name) = match error.detail("file") {
+        Some(name) if name == KeyFile::Project.to_string() => {
+            (shared.root.join(".watchfire"), KeyFile::Project.to_string())
+        }
+        Some(name) if name == settings => (shared.inner.home.clone(), settings),
+        // Backends know their options, and no file.
+        None if field.starts_with("agents.") => (shared.inner.home.clone(), settings),
+        _ => return Err(error),
+    };
+    let error = if error.detail("file").is_none() { error.with("file", &name) } else { error };
+    let found = blocking("looking for a key", move || Ok(line_of_key(&folder, &name, &field))).await;
+    Err(match found.ok().flatten() {
+        Some(line) => error.with("line", line),
+        None => error,
+    })
 }
 
 /// Looks for the programs of `setup` and `verify`, which run with the variables of an agent.

@@ -19,4 +19,4 @@ pub(in crate::store) use queue::Queue;
 pub(in crate::store) use revision::revision;
 pub use store::YamlStore;
 pub(in crate::store) use store::blocking;
-pub(crate) use text::{read_task, read_written_task, render_task};
+pub(crate) use text::{line_of_key, read_task, read_written_task, render_task};

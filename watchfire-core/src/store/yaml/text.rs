@@ -1,11 +1,21 @@
-//! Task files as text, for the copies that agents work on.
+//! Task files as text, for the copies that agents work on, and the lines of keys in files.
 
-use super::atomic::error;
-use super::document::{compose, decode};
+use std::path::Path;
+
+use super::atomic::{LIMIT, error};
+use super::document::{compose, decode, line_of};
 use serde_json::{Value, json};
 
+use crate::files::Dir;
 use crate::model::{Task, TaskId, TaskNumber};
 use crate::{Error, ErrorKind, Result};
+
+/// Returns the line of a key, such as `agents.codex.model`, in the file `name` of a folder.
+pub(crate) fn line_of_key(folder: &Path, name: &str, key: &str) -> Option<usize> {
+    let (bytes, _) = Dir::open(folder).ok()?.read(name, LIMIT).ok()?;
+    let path: Vec<_> = key.split('.').collect();
+    line_of(std::str::from_utf8(&bytes).ok()?, &path)
+}
 
 /// Returns the text of a task file that holds `task`.
 pub(crate) fn render_task(task: &Task) -> Result<String> {

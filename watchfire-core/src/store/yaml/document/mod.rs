@@ -13,7 +13,7 @@ mod render;
 
 pub(in crate::store) use edit::{compose, edit};
 pub(in crate::store) use merge::merge;
-pub(in crate::store) use read::{Fault, Record, decode};
+pub(in crate::store) use read::{Fault, Record, decode, line_of};
 
 #[cfg(test)]
 mod tests;

@@ -109,10 +109,15 @@ pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
     }
     match record.version() {
         1 => Ok(record),
-        0 => Err(Fault::new("version: 0 is no version of this format, expected 1")),
-        newer => Err(Fault::new(format!(
-            "version: {newer} is newer than this program knows (1): update Watchfire, or set it back to 1"
-        ))),
+        other => {
+            let reason = match other {
+                0 => "version: 0 is no version of this format, expected 1".to_owned(),
+                newer => format!(
+                    "version: {newer} is newer than this program knows (1): update Watchfire, or set it back to 1"
+                ),
+            };
+            Err(Fault { line: line_of(text, &["version"]), reason })
+        }
     }
 }
 
@@ -219,14 +224,15 @@ fn faulty(map: &Mapping, fails: &dyn Fn(&Mapping) -> bool) -> Vec<String> {
 }
 
 /// Returns the line of a field, or of the section that has it on its line.
-fn line_of(text: &str, path: &[String]) -> Option<usize> {
+pub(in crate::store) fn line_of(text: &str, path: &[impl AsRef<str>]) -> Option<usize> {
     let is_yaml = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     let mut section: Vec<_> = text.lines().enumerate().filter(|(_, line)| is_yaml(line)).collect();
     let mut found = None;
     for key in path {
         let depth = section.first().map_or(0, |(_, line)| indent(line));
         let mut rest = section.into_iter();
-        let is_it = |(_, line): &(usize, &str)| indent(line) == depth && names(line.trim_start(), key);
+        let is_it =
+            |(_, line): &(usize, &str)| indent(line) == depth && names(line.trim_start(), key.as_ref());
         let Some((number, _)) = rest.find(is_it) else { break };
         found = Some(number + 1);
         section = rest.take_while(|(_, line)| indent(line) > depth).collect();
@@ -287,8 +293,8 @@ mod tests {
                 "duplicate entry with key \"a\"",
             ),
             (format!("{GOOD}---\n{GOOD}"), None, "more than one document"),
-            (GOOD.replace("version: 1", "version: 2"), None, "newer than this program knows"),
-            (GOOD.replace("version: 1", "version: 0"), None, "no version"),
+            (GOOD.replace("version: 1", "version: 2"), Some(1), "newer than this program knows"),
+            (format!("# mine\n{}", GOOD.replace("version: 1", "version: 0")), Some(2), "no version"),
             (format!("{GOOD}started_at: yesterday\n"), Some(6), "started_at: invalid timestamp"),
             ("- a\n".to_owned(), None, "expected"),
             ("just words\n".to_owned(), None, "expected"),
