@@ -481,6 +481,23 @@ fn trouble_with_the_daemon_is_said() {
     world.run(&home, ["daemon", "stop", "--agents"]).good();
 }
 
+/// A daemon that cannot read its settings does not start, and the reason is told as by any other command.
+#[test]
+fn a_daemon_that_cannot_read_its_settings() {
+    let world = World::new();
+    let home = world.empty("watchfire-home");
+    let settings = home.join("settings.yaml");
+    fs::write(&settings, "version: 1\nnotify: {events: [foo]}\n").unwrap();
+    for command in ["start", "restart"] {
+        let error = world.run(&home, ["daemon", command, "--json"]).code(1).json_error();
+        assert_eq!(error["code"], "malformed", "{error}");
+        assert!(error["message"].as_str().unwrap().starts_with("notify.events: unknown word"), "{error}");
+        assert_eq!(error["details"]["path"], settings.to_str().unwrap());
+        assert_eq!(error["details"]["line"], "2");
+        assert!(error["hint"].as_str().unwrap().contains("mend the file"), "{error}");
+    }
+}
+
 /// A chat goes on when its terminal leaves it, and ends when the person ends it.
 #[test]
 fn a_chat_is_left_and_ended() {

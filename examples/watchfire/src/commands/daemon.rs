@@ -14,7 +14,7 @@ use watchfire_core::{Error, ErrorKind};
 use watchfired::DaemonArgs;
 
 use self::install::InstallArgs;
-use crate::context::{Context, home_path};
+use crate::context::{Context, home_path, open_home};
 use crate::failure::{Exit, Failure, Result};
 use crate::{terminal, text};
 
@@ -81,7 +81,7 @@ pub(crate) async fn run(context: &Context, command: DaemonCommand) -> Result<Exi
 
 /// Connects to the daemon, and starts it if it does not run.
 pub(crate) async fn connect(home: &Path) -> Result<Daemon> {
-    let daemon = Daemon::find_or_start(home, &command(Vec::new())?).await?;
+    let daemon = find_or_start(home, Vec::new()).await?;
     of_this_release(home, daemon).await
 }
 
@@ -125,7 +125,21 @@ async fn restart(home: &Path) -> Result<Daemon> {
         Err(error) if error.code == "app_not_running" => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(Daemon::find_or_start(home, &command(arguments)?).await?)
+    find_or_start(home, arguments).await
+}
+
+/// Connects to the daemon, and starts it with these arguments if it does not run.
+async fn find_or_start(home: &Path, arguments: Vec<String>) -> Result<Daemon> {
+    match Daemon::find_or_start(home, &command(arguments)?).await {
+        Ok(daemon) => Ok(daemon),
+        Err(error) => {
+            // Its log has the reason, too, but for files that it cannot read the reason is here.
+            let opened = open_home(home.to_path_buf()).await?;
+            opened.settings().await?;
+            opened.projects().await?;
+            Err(error.into())
+        }
+    }
 }
 
 /// Ends a daemon, and waits for its end.
@@ -157,7 +171,7 @@ async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit
         tell(context, &status, "the daemon runs already");
         return Ok(Exit::Good);
     }
-    let daemon = Daemon::find_or_start(home, &command(args.options().arguments())?).await?;
+    let daemon = find_or_start(home, args.options().arguments()).await?;
     tell(context, &status_of(&daemon).await?, "the daemon has started");
     Ok(Exit::Good)
 }
