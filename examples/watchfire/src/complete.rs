@@ -72,6 +72,7 @@ fn completing(command: Command) -> Command {
                 "label" | "labels" => arg.add(ArgValueCandidates::new(labels)),
                 "status" => arg.add(ArgValueCandidates::new(|| words(["draft", "ready", "done"]))),
                 "key" => arg.add(ArgValueCandidates::new(keys)),
+                "value" => arg.add(ArgValueCandidates::new(values)),
                 // A rescued branch gets a name that there is not yet.
                 id if id != "branch" && parts == ["BRANCH"] => arg.add(ArgValueCandidates::new(branches)),
                 _ => arg,
@@ -119,9 +120,31 @@ fn branches() -> Vec<CompletionCandidate> {
     listed.unwrap_or_default().lines().filter(own).map(CompletionCandidate::new).collect()
 }
 
+/// Returns the file whose settings are meant.
+fn file() -> KeyFile {
+    match std::env::args_os().any(|word| word == "--global") {
+        true => KeyFile::Settings,
+        false => KeyFile::Project,
+    }
+}
+
+/// Returns the values of the setting that the command line names, where they can be listed.
+fn values() -> Vec<CompletionCandidate> {
+    let named = |word: std::ffi::OsString| KEYS.iter().find(|key| key.file == file() && word == key.path);
+    let Some(key) = std::env::args_os().find_map(named) else { return Vec::new() };
+    match (key.path.trim_start_matches("defaults."), key.kind) {
+        ("default_agent", _) => agents(),
+        ("default_branch", _) => branches(),
+        ("default_sandbox" | "sandbox", _) => sandboxes(),
+        (_, KeyKind::Flag) => words(["true", "false"]),
+        (_, KeyKind::OneOf(those)) => words(those.iter().copied()),
+        _ => Vec::new(),
+    }
+}
+
 /// Returns the settings that `watchfire settings` changes.
 fn keys() -> Vec<CompletionCandidate> {
-    if std::env::args_os().any(|word| word == "--global") {
+    if file() == KeyFile::Settings {
         let own = KEYS.iter().filter(|key| key.file == KeyFile::Settings && key.kind != KeyKind::Section);
         // `*` stands for a name of the person's choice.
         let named = own.filter(|key| !key.path.contains('*'));

@@ -70,6 +70,19 @@ fn shells_complete_tasks_and_agents() {
     world.run(&root, ["task", "restore", "2"]).good();
     assert!(asked(&["settings", ""]).lines().any(|line| line == "merge.strategy"));
     assert!(asked(&["settings", "--global", ""]).contains("defaults.auto_merge\t"));
+    for (words, expected) in [
+        (&["default_agent", ""][..], "scripted"),
+        (&["--global", "defaults.default_agent", ""], "codex"),
+        (&["default_branch", ""], "main"),
+        (&["sandbox", ""], "auto"),
+        (&["auto_merge", ""], "false"),
+        (&["on_limit", ""], "wait"),
+        (&["merge.strategy", ""], "squash"),
+    ] {
+        let values = asked(&[&["settings"], words].concat());
+        assert!(values.lines().any(|it| it == expected), "{words:?}: {values}");
+    }
+    assert!(!asked(&["settings", "name", ""]).contains("scripted"));
     assert!(asked(&["task", "list", "--status", ""]).contains("draft\nready\ndone\n"));
     assert!(asked(&["run", "--agent", ""]).lines().any(|line| line == "scripted"));
     assert!(asked(&["branches", "merge", "1", "--into", ""]).lines().any(|line| line == "main"));
