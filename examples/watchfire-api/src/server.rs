@@ -15,9 +15,10 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tokio_stream::{StreamExt as _, StreamMap};
 use tonic::{Request, Response, Status};
 use watchfire_core::clock::{Clock as _, SystemClock};
-use watchfire_core::model::ProjectId;
+use watchfire_core::model::{Project, ProjectId};
 use watchfire_core::observe::{Candidate, Cursor, FollowOptions, Include, RecordKind, Target, WatchRequest};
 use watchfire_core::orchestrator::{FollowSessions, ProjectHandle};
+use watchfire_core::store::Versioned;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::status;
@@ -100,6 +101,25 @@ impl Server {
             }
             found => found.cloned(),
         }
+    }
+
+    /// Waits for the session of a task that is about to start.
+    async fn started(&self, target: &Target, here: Option<&ProjectId>) -> Result<()> {
+        let Target::Task { project: named, task, .. } = target else { return Ok(()) };
+        for project in self.all() {
+            let is_meant = match named {
+                Some(name) => {
+                    let is_called = |it: &Versioned<Project>| it.value.name == *name;
+                    project.id().as_str() == name
+                        || project.store().project().await.is_ok_and(|it| is_called(&it))
+                }
+                None => here.is_none_or(|here| here == project.id()),
+            };
+            if is_meant {
+                project.started(*task).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns all projects that the program has open.
@@ -273,8 +293,11 @@ impl ObserveService for Server {
     ) -> Result<Response<proto::ListSessionsResponse>, Status> {
         let request = request.into_inner();
         let list = async {
-            let known = self.known(request.ended).await?;
             let here = here(&request.project_id)?;
+            if !request.starting.is_empty() {
+                self.started(&request.starting.parse()?, here.as_ref()).await?;
+            }
+            let known = self.known(request.ended).await?;
             let meant = match request.target.as_str() {
                 "" => known.iter().collect(),
                 target => target.parse::<Target>()?.resolve(&known, here.as_ref())?,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use tokio::io::DuplexStream;
@@ -25,6 +25,9 @@ pub(crate) const LARGEST: usize = 64 << 20;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit for a program to list its sessions. The kernel takes connections for one that is suspended.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
+
+/// Time limit for the session of a task to begin, where nothing else is waited for.
+const BEGIN: Duration = Duration::from_secs(10);
 
 /// The connections to all running programs of a home.
 #[derive(Clone, Debug)]
@@ -176,7 +179,8 @@ impl Client {
         &self.silent
     }
 
-    /// Returns the sessions that `target` means, or all, newest first.
+    /// Returns the sessions that `target` means, or all, newest first. The session of a task that is about to begin is waited for
+    /// for a while, here and below.
     ///
     /// # Errors
     /// `not_found` or `ambiguous_target`; errors of the servers.
@@ -188,7 +192,7 @@ impl Client {
         let Some(target) = target else {
             return Ok(self.listed(ended).await?.into_iter().map(|(_, it)| it).collect());
         };
-        let Meant { listed, sessions } = self.meant(target).await?;
+        let Meant { listed, sessions } = self.meant(target, BEGIN).await?;
         let is_meant = |it: &proto::Session| sessions.iter().any(|meant| meant.session.as_str() == it.id);
         Ok(listed.into_iter().map(|(_, it)| it).filter(is_meant).collect())
     }
@@ -202,14 +206,16 @@ impl Client {
         target: &Target,
         asked: WatchRequest,
     ) -> Result<proto::WatchResponse, ApiError> {
-        let (at, session) = self.one(target).await?;
+        let (now, limit) = (Instant::now(), Duration::from_millis(asked.timeout_ms));
+        let begin = if asked.until.is_some() { limit } else { BEGIN };
+        let (at, session) = self.one_within(target, begin).await?;
         let request = proto::WatchRequest {
             target: session,
             since: asked.since.unwrap_or_default(),
             until: asked.until.unwrap_or_default(),
             include: asked.include.iter().map(|class| class.as_str().to_owned()).collect(),
             tail_bytes: Some(u32::try_from(asked.tail_bytes).unwrap_or(u32::MAX)),
-            timeout_ms: Some(asked.timeout_ms),
+            timeout_ms: Some(millis(limit.saturating_sub(now.elapsed()))),
             accept_current: asked.accept_current,
             ..proto::WatchRequest::default()
         };
@@ -233,7 +239,8 @@ impl Client {
             // The error of a target that cannot be waited for.
             target.resolve_one(&[], None)?;
         }
-        let Meant { listed, sessions } = self.meant(target).await?;
+        let begin = options.timeout.unwrap_or(BEGIN);
+        let Meant { listed, sessions } = self.meant(target, begin).await?;
         let mut sending = Vec::new();
         for session in sessions {
             let owner = listed.iter().find(|(_, it)| it.id == session.session.as_str());
@@ -296,19 +303,24 @@ impl Client {
 
     /// Returns the index of the server of the one session that `target` means, and the session's id.
     pub(crate) async fn one(&self, target: &Target) -> Result<(usize, String), ApiError> {
+        self.one_within(target, BEGIN).await
+    }
+
+    async fn one_within(&self, target: &Target, begin: Duration) -> Result<(usize, String), ApiError> {
         if !target.is_single() {
             // The error of a target that names several.
             target.resolve_one(&[], None)?;
         }
-        let Meant { listed, sessions } = self.meant(target).await?;
+        let Meant { listed, sessions } = self.meant(target, begin).await?;
         let session = sessions.first().map(|it| it.session.to_string()).unwrap_or_default();
         let at = listed.iter().find(|(_, it)| it.id == session).map_or(0, |(at, _)| *at);
         Ok((at, session))
     }
 
-    /// Returns the sessions that `target` means: those that run, or else, for a target for one, the last that was.
-    async fn meant(&self, target: &Target) -> Result<Meant, ApiError> {
-        let mut ended = false;
+    /// Returns the sessions that `target` means: those that run, or else, for a target for one, the one that begins within
+    /// `begin`, or the last that was.
+    async fn meant(&self, target: &Target, begin: Duration) -> Result<Meant, ApiError> {
+        let (mut ended, mut awaited) = (false, !matches!(target, Target::Task { .. }));
         loop {
             let listed = self.listed(ended).await?;
             let known: Vec<_> = listed.iter().filter_map(|(_, it)| candidate(it)).collect();
@@ -317,12 +329,38 @@ impl Client {
                     let sessions = sessions.into_iter().cloned().collect();
                     return Ok(Meant { listed, sessions });
                 }
+                Err(error) if error.kind() == ErrorKind::NotFound && !awaited => {
+                    self.started(target, begin).await?;
+                    awaited = true;
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound && target.is_single() && !ended => {
                     ended = true
                 }
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Waits for the session of a task that is about to begin.
+    async fn started(&self, target: &Target, limit: Duration) -> Result<(), ApiError> {
+        let project_id = self.here.as_ref().map(ToString::to_string).unwrap_or_default();
+        let request =
+            proto::ListSessionsRequest { starting: target.to_string(), project_id, ..Default::default() };
+        let asking = async {
+            for server in &self.servers {
+                match server.clone().list_sessions(request.clone()).await {
+                    // It ended since it took the connection.
+                    Err(error) if error.code() != tonic::Code::Unavailable => return Err(error.into()),
+                    _ => {}
+                }
+            }
+            Ok(())
+        };
+        let late = |_| {
+            let hint = "watchfire queue shows what it waits for; watchfire wait takes a longer --timeout";
+            ApiError::new("timeout", "the session of the task has not begun yet").with_hint(hint)
+        };
+        tokio::time::timeout(limit, asking).await.map_err(late)?
     }
 
     /// Returns all sessions, each with the index of its server.

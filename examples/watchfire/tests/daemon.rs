@@ -554,6 +554,38 @@ fn agents_are_started_watched_and_stopped() {
 }
 
 /// The newest viewer has the size of the agent's terminal, and then the one that types.
+/// A command that is typed right after the start finds the session, also while its folder is being prepared.
+#[test]
+fn an_agent_that_is_starting_is_waited_for() {
+    let with = WithDaemon::new();
+    let world = &with.0;
+    let broken = world.path("broken");
+    let setup = format!("sleep 1; ! test -e {}", broken.display());
+    let root = world.project("shop", &format!("max_parallel: 9\nsetup: ['{setup}']"));
+    for number in 1..=4 {
+        world.task(&root, &format!("Talks {number}"), "say hello\nchat");
+    }
+    let start = |number: &str| world.run(&root, ["agent", "start", number]).good();
+    start("1");
+    world.run(&root, ["wait", "1"]).good();
+    start("2");
+    world.run(&root, ["send", "2", "--wait-until", "idle", "one"]).good();
+    start("3");
+    let mut attached = OnTerminal::start(world, &root, &["attach", "3"], &[]);
+    attached.wait_for("hello");
+    attached.keys.write_all(b"\x1d").unwrap();
+    assert_eq!(attached.end().1, Some(0));
+    // Nothing is waited for where nothing starts.
+    world.task(&root, "Rests", "done");
+    let none = world.run(&root, ["wait", "5", "--json"]).code(1).json_error();
+    assert_eq!(none["code"], "not_found", "{none}");
+    // A start that comes to nothing is told with its reason.
+    fs::write(broken, "").unwrap();
+    start("4");
+    let failed = world.run(&root, ["wait", "4", "--json"]).code(1).json_error();
+    assert!(failed.to_string().contains("setup"), "{failed}");
+}
+
 #[test]
 fn who_types_has_the_size() {
     let with = WithDaemon::new();

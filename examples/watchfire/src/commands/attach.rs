@@ -14,8 +14,9 @@ use watchfire_client::daemon_proto::{
     StartAgentRequest, SubscribeScreenRequest,
 };
 use watchfire_client::work_proto::EndedChatsRequest;
-use watchfire_client::{ApiError, Daemon, Followed, ProjectLog, environment, meta};
+use watchfire_client::{ApiError, Client, Daemon, Followed, ProjectLog, environment, meta};
 use watchfire_core::model::TaskNumber;
+use watchfire_core::observe::Target;
 use watchfire_core::schedule::{Change, ChatPlace, Subject};
 use watchfire_core::terminal::{Modes, Snapshot};
 use watchfire_core::{Error, ErrorKind};
@@ -67,6 +68,7 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
         failure => failure,
     };
     let daemon = super::daemon::running(&home).await.map_err(refused)?;
+    begun(&home, &id, args.which.as_deref()).await.map_err(refused)?;
     let agent = find(&daemon, &id, args.which.as_deref()).await.map_err(refused)?;
     let is_chat = agent.mode == "chat";
     let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };
@@ -150,6 +152,16 @@ async fn left(mut log: ProjectLog) -> Vec<String> {
         }
     }
     notices
+}
+
+/// Waits for the session of a task that is about to begin.
+async fn begun(home: &Path, project: &str, which: Option<&str>) -> Result<()> {
+    let Some(Ok(target @ Target::Task { .. })) = which.map(str::parse) else { return Ok(()) };
+    match Client::connect(home, Some(project.parse()?)).await?.sessions(Some(&target), false).await {
+        // Said in our words.
+        Err(error) if error.code != "not_found" => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the agent that is meant.

@@ -15,7 +15,7 @@ use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
     self, Accepted, CallerEnvironment, CommandId, Ending, Fact, Ledger, Life, LifeId, LifeState, Request,
-    ResumeTarget, RunId, RunOptions, Schedule, StopReason,
+    ResumeTarget, RunId, RunOptions, Schedule, StopReason, Wait,
 };
 use crate::session::Session;
 use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
@@ -228,6 +228,33 @@ impl ProjectHandle {
                     Error::new(ErrorKind::InvalidInput, "the task is done; set it back to ready first");
                 Err(error.with("task", number))
             }
+        }
+    }
+
+    /// Waits until a task that is about to start has a session. Returns at once for any other task.
+    ///
+    /// # Errors
+    /// The reason why it ends without a session: its error, or `target_off` with its ending.
+    pub async fn started(&self, task: TaskNumber) -> Result<()> {
+        let starting = self.read(move |schedule| {
+            let life = schedule.ledger().life_of(task)?;
+            let is_starting = matches!(
+                life.state,
+                LifeState::Starting | LifeState::Waiting { on: Wait::Turn | Wait::OtherProjects }
+            );
+            is_starting.then_some(life.id)
+        });
+        let Some(life) = starting.await? else { return Ok(()) };
+        let (reply, session) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::AwaitSession { project, life, reply });
+        let Err(error) = session.await.map_err(|_| shut_down())? else { return Ok(()) };
+        match self.life(life).await {
+            Ok(life) if error.kind() == ErrorKind::TargetOff => {
+                let error = Error::new(ErrorKind::TargetOff, "the task ended before it had a session");
+                Err(error.with("task", task).with("ending", life.state))
+            }
+            _ => Err(error),
         }
     }
 
