@@ -60,7 +60,13 @@ pub(in crate::session) struct Control {
 
 impl Control {
     pub(in crate::session) async fn run(&self) -> Ended {
-        let cause = self.cause().await;
+        let mut cause = self.cause().await;
+        // Who follows the output sees its end at the same time as we do, and may stop the session then.
+        if cause == Cause::Stopped(StopReason::Requested)
+            && tokio::time::timeout(Duration::ZERO, self.shared.process.wait()).await.is_ok()
+        {
+            cause = Cause::Exited;
+        }
         if cause == Cause::Stopped(StopReason::Detached) {
             self.shared.process.detach().await;
             return Ended::new(Exit::Unknown, cause);

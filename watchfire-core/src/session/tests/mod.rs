@@ -18,8 +18,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Completion, Exit, Output, Reach, RefusalReporter, Session, SessionInfo, SessionParts, SessionProcess,
-    Sinks,
+    Cause, Completion, Exit, Output, Reach, RefusalReporter, Session, SessionInfo, SessionParts,
+    SessionProcess, Sinks,
 };
 use crate::backend::{
     Backend, Capabilities, Fact, Issue, IssueKind, Launch, LocatedProgram, Observation, ProgramSearch,
@@ -28,6 +28,7 @@ use crate::backend::{
 use crate::clock::{Clock, SystemClock};
 use crate::model::{Alias, Mode, ProcessIdentity, SessionId, Timestamp};
 use crate::observe::{Log, LogOptions, LogSubject};
+use crate::schedule::StopReason;
 use crate::terminal::{PlainTerminal, Size};
 use crate::{Error, ErrorKind, Result};
 
@@ -293,6 +294,22 @@ impl Stage {
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+}
+
+/// A person's program sees the end of the output at the same time as we do, and stops the session then.
+#[tokio::test]
+async fn a_stop_after_the_end_is_no_cause() {
+    for ends_first in [true, false] {
+        let stage = Stage::new();
+        stage.process.print("bye");
+        if ends_first {
+            stage.process.exit(0);
+        }
+        stage.session.stop();
+        let ended = within(stage.session.ended()).await;
+        let expected = if ends_first { Cause::Exited } else { Cause::Stopped(StopReason::Requested) };
+        assert_eq!(ended.cause, expected);
     }
 }
 
