@@ -232,6 +232,21 @@ fn values_of_project_yaml_that_mean_nothing() {
     }
 }
 
+/// A line that begins at the wrong place is said to in our words, and in those of the parser behind them.
+#[test]
+fn a_line_that_begins_at_the_wrong_place() {
+    let world = World::new();
+    let root = world.project("project", "merge:\n  batch: 2\n strategy: merge");
+    let line = fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap().lines().count();
+    let error = world.run(&root, ["task", "list", "--json"]).code(1).json_error();
+    assert!(error["message"].as_str().unwrap().starts_with("wrong indentation"), "{error}");
+    assert_eq!(
+        (&error["details"]["line"], &error["details"]["column"]),
+        (&line.to_string().into(), &"2".into())
+    );
+    assert!(error["details"]["because"][0].as_str().unwrap().contains("expected key"), "{error}");
+}
+
 /// No run starts a task that waits for one that is not there, so `doctor` names it.
 #[test]
 fn a_task_that_waits_for_one_that_is_not_there() {

@@ -364,18 +364,31 @@ fn conflict(dir: &Dir, name: &str) -> Error {
 }
 
 pub(in crate::store) fn malformed(dir: &Dir, name: &str, fault: Fault) -> Error {
-    let mut malformed = Malformed::new(dir.path().join(name), fault.reason);
+    let mut malformed = Malformed::new(dir.path().join(name), fault.reason.clone());
     malformed.line = fault.line;
-    malformed.into()
+    further(malformed.into(), fault)
+}
+
+/// Adds what an error has no field for yet: the column, and the words of the parser.
+fn further(error: Error, fault: Fault) -> Error {
+    let error = match fault.column {
+        Some(column) => error.with("column", column),
+        None => error,
+    };
+    match fault.said {
+        Some(said) => error.with_source(said),
+        None => error,
+    }
 }
 
 /// Returns an error without a path, for text that is not in a file.
 pub(super) fn error(fault: Fault) -> Error {
-    let error = Error::new(ErrorKind::Malformed, fault.reason);
-    match fault.line {
+    let error = Error::new(ErrorKind::Malformed, fault.reason.clone());
+    let error = match fault.line {
         Some(line) => error.with("line", line),
         None => error,
-    }
+    };
+    further(error, fault)
 }
 
 pub(in crate::store) fn unreadable(dir: &Dir, name: &str, unread: Unread) -> Error {

@@ -71,13 +71,17 @@ impl Record for ProjectIndex {
 pub(in crate::store) struct Fault {
     /// The line, from 1, if known.
     pub(in crate::store) line: Option<usize>,
+    /// The column, from 1, where the place within the line matters.
+    pub(in crate::store) column: Option<usize>,
     /// The problem and the expected form.
     pub(in crate::store) reason: String,
+    /// The words of the parser, where the reason is in ours.
+    pub(in crate::store) said: Option<String>,
 }
 
 impl Fault {
     pub(in crate::store) fn new(reason: impl Into<String>) -> Self {
-        Self { line: None, reason: reason.into() }
+        Self { line: None, column: None, reason: reason.into(), said: None }
     }
 }
 
@@ -87,7 +91,7 @@ pub(super) fn text_of(bytes: &[u8]) -> Result<(&str, &str), Fault> {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
         Fault {
             line: Some(1 + good.iter().filter(|byte| **byte == b'\n').count()),
-            reason: "the file is not UTF-8 text".to_owned(),
+            ..Fault::new("the file is not UTF-8 text")
         }
     })?;
     Ok(text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }))
@@ -100,6 +104,11 @@ pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
         return Err(Fault::new(format!("the file is empty, expected {}", T::WHAT)));
     }
     let record: T = serde_yaml::from_str(text).map_err(|error| {
+        // A line in the wrong place may first make another value of the one above.
+        let syntax = serde_yaml::from_str::<Value>(text).err().map(|error| explain(text, &error));
+        if let Some(fault) = syntax.filter(|fault| fault.said.is_some()) {
+            return fault;
+        }
         let fault = culprit::<T>(text, explain(text, &error));
         Fault { reason: in_words(&fault.reason), ..fault }
     })?;
@@ -116,7 +125,7 @@ pub(in crate::store) fn decode<T: Record>(bytes: &[u8]) -> Result<T, Fault> {
                     "version: {newer} is newer than this program knows (1): update Watchfire, or set it back to 1"
                 ),
             };
-            Err(Fault { line: line_of(text, &["version"]), reason })
+            Err(Fault { line: line_of(text, &["version"]), ..Fault::new(reason) })
         }
     }
 }
@@ -139,14 +148,42 @@ pub(super) fn explain(text: &str, error: &serde_yaml::Error) -> Fault {
         // any token.
         if reason.contains("a tab character") || (reason.contains("any token") && indent.contains('\t')) {
             reason = "a tab where YAML wants spaces".to_owned();
-        } else if reason.contains("mapping values are not allowed") {
-            reason.push_str("; put quotes around a value that contains `: `");
-        } else if reason.contains("did not find expected key") || reason.contains("expected ':'") {
-            reason.push_str("; a key is not as far to the right as its neighbours, or has no `: ` behind it");
+        } else if let Some(place) = misplaced(text, error) {
+            return place;
         }
     }
     let again = error.location().and_then(|location| again(text, &location, &reason));
-    Fault { line: again.or(line), reason }
+    Fault { line: again.or(line), ..Fault::new(reason) }
+}
+
+/// Returns the fault of a line that begins too far to the left or right, or is not the line of a key.
+fn misplaced(text: &str, error: &serde_yaml::Error) -> Option<Fault> {
+    let (said, location) = (error.to_string(), error.location()?);
+    let (mut line, mut column) = (location.line(), location.column());
+    // The parser found out on a later line.
+    let key = said.split_once("simple key at line ").and_then(|(_, at)| at.split_once(" column "));
+    if let Some((at, rest)) = key {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        (line, column) = (at.parse().ok()?, digits.parse().ok()?);
+    }
+    let shown = text.lines().nth(line.saturating_sub(1))?;
+    let before: String = shown.chars().take(column.saturating_sub(1)).collect();
+    let begins_there = before.trim().is_empty();
+    let reason = if said.contains("could not find expected ':'") {
+        "no `: ` on a line where a key is expected: add it, or check the indentation of this line"
+    } else if said.contains("mapping values are not allowed") {
+        match before.contains(": ") {
+            true => "a second `: ` on this line: put quotes around a value that contains `: `",
+            false => "wrong indentation: check that this line begins where its neighbours do",
+        }
+    } else if said.contains("while parsing a block") && begins_there {
+        "wrong indentation: check that this line begins where its neighbours do"
+    } else if said.contains("while parsing a block") && said.contains("did not find expected key") {
+        "text behind the end of a value: put quotes around all of the value"
+    } else {
+        return None;
+    };
+    Some(Fault { line: Some(line), column: Some(column), said: Some(said), ..Fault::new(reason) })
 }
 
 /// Returns the line on which a key stands a second time. The library tells only where their map begins.
@@ -201,7 +238,7 @@ fn culprit<T: Record>(text: &str, fault: Fault) -> Fault {
         }
         _ => format!("{path}: {}", fault.reason),
     };
-    Fault { line: Some(line), reason }
+    Fault { line: Some(line), ..Fault::new(reason) }
 }
 
 /// Returns the keys that lead to the field without which a map fails no more.
@@ -283,6 +320,12 @@ mod tests {
             (GOOD.replace("title: t", "title: [t]"), Some(4), "title: expected a text, found a list"),
             (GOOD.replace("title: t", "title: a: b"), Some(4), "put quotes around"),
             (GOOD.replace("title: t", "title: \"cut"), None, "quoted scalar"),
+            (GOOD.replace("title: t", "title: \"a\" b"), Some(4), "text behind the end of a value"),
+            (GOOD.replace("title: t", " title: t"), Some(4), "wrong indentation"),
+            (GOOD.replace("title: t", "title"), Some(4), "no `: ` on a line where a key is expected"),
+            (GOOD.replace("title: t", "title: t\nodd:\n  a: 1\n b: 2"), Some(7), "wrong indentation"),
+            (GOOD.replace("title: t", "title: t\nodd:\n  a: 1\n    b: 2"), Some(7), "wrong indentation"),
+            (GOOD.replace("title: t", "title: t\nlabels:\n  - a\n - b"), Some(7), "wrong indentation"),
             (format!("{GOOD}prompt: |\n\tx\n"), Some(7), "a tab where YAML wants spaces"),
             (format!("{GOOD}title: again\n"), Some(6), "duplicate field `title`"),
             (format!("{GOOD}odd: 1\n'odd': 2\n"), Some(7), "duplicate entry with key \"odd\""),
@@ -333,6 +376,9 @@ mod tests {
             assert_eq!(fault.line, Some(line), "{text:?}: {fault:?}");
             assert!(fault.reason.starts_with(words), "{text:?}: {fault:?}");
         }
+        let fault = fault(&GOOD.replace("title: t", "title: t\nodd:\n  a: 1\n b: 2"));
+        assert_eq!((fault.line, fault.column), (Some(7), Some(2)));
+        assert!(fault.said.unwrap().contains("did not find expected key"));
         let fault = decode::<Task>(b"version: 1\ntitle: \xff\n").unwrap_err();
         assert_eq!((fault.line, fault.reason.as_str()), (Some(2), "the file is not UTF-8 text"));
     }
