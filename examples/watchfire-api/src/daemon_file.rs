@@ -22,6 +22,9 @@ pub struct DaemonFile {
     pub host: String,
     /// Its port.
     pub port: u16,
+    /// Address of its port for other machines, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<SocketAddr>,
     /// Its process. Another one may have the number by now: only the daemon's lock says that it runs.
     pub pid: u32,
     /// The time at which it started.
@@ -45,6 +48,7 @@ impl DaemonFile {
             version: 1,
             host: address.ip().to_string(),
             port: address.port(),
+            tls: None,
             pid: std::process::id(),
             started_at,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),

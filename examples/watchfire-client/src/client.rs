@@ -22,7 +22,7 @@ use crate::follow::FollowAll;
 /// Upper bound for an answer: a list of many thousand sessions.
 pub(crate) const LARGEST: usize = 64 << 20;
 /// Time limit for a program to take a connection.
-const CONNECT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit for a program to list its sessions. The kernel takes connections for one that is suspended.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 

@@ -8,12 +8,16 @@
 mod client;
 mod daemon;
 mod follow;
+#[cfg(feature = "tls")]
+mod remote;
 mod talk;
 mod work;
 
 pub use client::{Client, SendOptions};
 pub use daemon::{Daemon, environment, meta, raw_channel};
 pub use follow::FollowAll;
+#[cfg(feature = "tls")]
+pub use remote::{Bearer, Remote, RemoteChannel};
 pub use watchfire_api::{
     ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json, talk_proto,
     watch_json, work, work_proto,

@@ -1,4 +1,4 @@
-//! Who may call: every request on the port carries the token of `daemon.yaml`, and none comes from a page of another origin
+//! Who may call: every request on a port carries the token of `daemon.yaml`, and none comes from a page of another origin
 //! or by another name of the host.
 //!
 //! A page in the person's browser can send requests to every port of the machine. It does not know the token, and a browser
@@ -28,20 +28,56 @@ pub(crate) struct Guard(Arc<Rules>);
 
 struct Rules {
     token: String,
-    port: u16,
+    hosts: Hosts,
     /// Origins of pages that may call, for example `http://localhost:8080`.
     origins: Vec<String>,
 }
 
 impl std::fmt::Debug for Rules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rules").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("Rules").field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}
+
+/// The hosts that a request may name.
+#[derive(Debug)]
+enum Hosts {
+    /// The names of this machine, with this port.
+    Loopback(u16),
+    /// The names in the certificate, with any port: a port can be forwarded.
+    #[cfg(feature = "tls")]
+    Certificate(crate::tls::Certificate),
+}
+
+impl Hosts {
+    fn include(&self, host: &[u8]) -> bool {
+        match self {
+            Self::Loopback(port) => {
+                let names = ["localhost", "127.0.0.1", "[::1]"];
+                names.iter().any(|name| host == format!("{name}:{port}").as_bytes())
+            }
+            #[cfg(feature = "tls")]
+            Self::Certificate(certificate) => {
+                let host = http::uri::Authority::try_from(host).ok();
+                host.is_some_and(|host| certificate.names(host.host()))
+            }
+        }
     }
 }
 
 impl Guard {
     pub(crate) fn new(token: String, port: u16, origins: Vec<String>) -> Self {
-        Self(Arc::new(Rules { token, port, origins }))
+        Self(Arc::new(Rules { token, hosts: Hosts::Loopback(port), origins }))
+    }
+
+    /// Returns the guard of a port with TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn for_certificate(
+        token: String,
+        certificate: crate::tls::Certificate,
+        origins: Vec<String>,
+    ) -> Self {
+        Self(Arc::new(Rules { token, hosts: Hosts::Certificate(certificate), origins }))
     }
 }
 
@@ -52,7 +88,7 @@ impl Rules {
         // HTTP/2 has the host in the address.
         let host = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let host = host.or_else(|| headers.get(HOST).map(HeaderValue::as_bytes)).unwrap_or_default();
-        if !self.is_ours(host) {
+        if !self.hosts.include(host) {
             return Some(Status::permission_denied("the host of the request is not this machine"));
         }
         if headers.contains_key(ORIGIN) && self.allowed(headers).is_none() {
@@ -62,11 +98,6 @@ impl Rules {
             return Some(Status::unauthenticated("the token of daemon.yaml is missing or wrong"));
         }
         None
-    }
-
-    fn is_ours(&self, host: &[u8]) -> bool {
-        let names = ["localhost", "127.0.0.1", "[::1]"];
-        names.iter().any(|name| host == format!("{name}:{}", self.port).as_bytes())
     }
 
     /// Returns the origin of a request, if its pages may call.
@@ -157,7 +188,8 @@ mod tests {
     use super::*;
 
     fn rules() -> Rules {
-        Rules { token: "secret".to_owned(), port: 4000, origins: vec!["http://localhost:3000".to_owned()] }
+        let origins = vec!["http://localhost:3000".to_owned()];
+        Rules { token: "secret".to_owned(), hosts: Hosts::Loopback(4000), origins }
     }
 
     fn refused(headers: &[(&str, &str)]) -> Option<tonic::Code> {

@@ -16,6 +16,8 @@ mod life;
 mod notify;
 mod program;
 mod service;
+#[cfg(feature = "tls")]
+mod tls;
 mod watchers;
 mod within;
 
@@ -23,4 +25,6 @@ pub use daemon::Daemon;
 pub use life::{Options, run};
 pub use program::{DaemonArgs, main, program};
 pub use service::{history, queue};
+#[cfg(feature = "tls")]
+pub use tls::{TlsArgs, TlsOptions};
 pub use within::{Within, within};

@@ -1,16 +1,19 @@
 //! The life of the daemon: its lock, its sockets, its file, and its end.
 
 use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::service::Routes;
+use tonic::transport::server::Connected;
 use tonic_web::GrpcWebLayer;
 use watchfire_api::daemon_proto::agent_service_server::AgentServiceServer;
 use watchfire_api::daemon_proto::branch_service_server::BranchServiceServer;
@@ -48,6 +51,9 @@ pub struct Options {
     pub origins: Vec<String>,
     /// End agents with the daemon, instead of leaving them at work for the next one.
     pub end_agents: bool,
+    /// The port for other machines, if there is to be one.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::TlsOptions>,
 }
 
 impl Options {
@@ -57,7 +63,22 @@ impl Options {
         let port = (self.port > 0).then(|| ["--port".to_owned(), self.port.to_string()]);
         let origins = self.origins.iter().flat_map(|origin| ["--origin".to_owned(), origin.clone()]);
         let end_agents = self.end_agents.then(|| "--end-agents".to_owned());
-        port.into_iter().flatten().chain(origins).chain(end_agents).collect()
+        let arguments = port.into_iter().flatten().chain(origins).chain(end_agents);
+        #[cfg(feature = "tls")]
+        let arguments = arguments.chain(self.tls.iter().flat_map(crate::TlsOptions::arguments));
+        arguments.collect()
+    }
+
+    /// Returns an error if the daemon could not start with these options, before anything is started.
+    ///
+    /// # Errors
+    /// Those of the files that the options name.
+    pub fn check(&self) -> Result<()> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            tls.check()?;
+        }
+        Ok(())
     }
 }
 
@@ -78,6 +99,7 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
         }
         return Err(error.with("hint", "watchfire daemon status"));
     };
+    options.check()?;
     let hosted = cfg!(target_os = "linux");
     let orchestrator =
         compose::orchestrator(home).await?.automation(true).resume(true).hosted(hosted).start().await?;
@@ -89,6 +111,11 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     daemon.set_address(address);
     let socket = watchfire_api::listen_as_daemon(home)
         .map_err(|error| Error::io("listening on the socket", error).with_path(home))?;
+    #[cfg(feature = "tls")]
+    let remote = match &options.tls {
+        Some(tls) => Some(crate::tls::Remote::listen(tls).await?),
+        None => None,
+    };
     // Before the first connection: a signal from here on ends it in order.
     let mut signals = Signals::listen()?;
     let mut file = DaemonFile::new(address, daemon.started().clone());
@@ -96,6 +123,18 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     let clients = Clients::default();
     let missing = tokio::spawn(last_client::watch(daemon.clone(), clients.subscribe()));
     let guard = Guard::new(file.token.clone(), address.port(), options.origins.clone());
+    #[cfg(feature = "tls")]
+    let remote = remote.map(|remote| {
+        file.tls = Some(remote.address());
+        let guard = Guard::for_certificate(file.token.clone(), remote.certificate(), options.origins.clone());
+        tokio::spawn(serve_network(
+            daemon.clone(),
+            "port with TLS",
+            guard,
+            remote.connections(),
+            clients.clone(),
+        ))
+    });
     let serving = tokio::spawn(serve(daemon.clone(), port, socket, guard, clients));
     file.write(home)?;
     ready(&file);
@@ -111,7 +150,15 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     missing.abort();
     // New clients do not find it any more.
     DaemonFile::remove(home)?;
-    if tokio::time::timeout(FAREWELL, serving).await.is_err() {
+    let served = async {
+        // Each ends with the daemon.
+        let _ = serving.await;
+        #[cfg(feature = "tls")]
+        if let Some(remote) = remote {
+            let _ = remote.await;
+        }
+    };
+    if tokio::time::timeout(FAREWELL, served).await.is_err() {
         tracing::warn!("clients did not close their streams in time");
     }
     // It ends with the daemon.
@@ -143,35 +190,44 @@ async fn follow_home(daemon: Daemon) {
     }
 }
 
-/// Serves both listeners until the daemon ends.
+/// Serves the socket and the port until the daemon ends.
 async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, guard: Guard, clients: Clients) {
     let own = rustix::process::geteuid().as_raw();
     let connections = UnixListenerStream::new(socket).filter(move |connection| {
         let peer = connection.as_ref().ok().and_then(|it| it.peer_cred().ok());
         peer.is_some_and(|peer| peer.uid() == own)
     });
-    let on_socket = builder().add_routes(routes(&daemon)).serve_with_incoming_shutdown(
-        bounded(connections, CONNECTIONS, clients.clone()),
-        {
-            let daemon = daemon.clone();
-            async move { daemon.ended().await }
-        },
-    );
-    let on_port = builder()
+    let on_port = serve_network(daemon.clone(), "port", guard, TcpListenerStream::new(port), clients.clone());
+    let on_socket = builder()
+        .add_routes(routes(&daemon))
+        .serve_with_incoming_shutdown(bounded(connections, CONNECTIONS, clients), daemon.ended());
+    let (on_socket, ()) = tokio::join!(on_socket, on_port);
+    tell_end("socket", on_socket);
+}
+
+/// Serves connections that need the token until the daemon ends.
+async fn serve_network<C>(
+    daemon: Daemon,
+    place: &'static str,
+    guard: Guard,
+    connections: impl Stream<Item = io::Result<C>>,
+    clients: Clients,
+) where
+    C: Connected + AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let served = builder()
         // A browser speaks HTTP/1.1 to a port without TLS.
         .accept_http1(true)
         .layer(guard)
         .layer(GrpcWebLayer::new())
         .add_routes(routes(&daemon))
-        .serve_with_incoming_shutdown(bounded(TcpListenerStream::new(port), CONNECTIONS, clients), {
-            let daemon = daemon.clone();
-            async move { daemon.ended().await }
-        });
-    let (on_socket, on_port) = tokio::join!(on_socket, on_port);
-    for (place, ended) in [("socket", on_socket), ("port", on_port)] {
-        if let Err(error) = ended {
-            tracing::error!("the {place} is not served any more: {error}");
-        }
+        .serve_with_incoming_shutdown(bounded(connections, CONNECTIONS, clients), daemon.ended());
+    tell_end(place, served.await);
+}
+
+fn tell_end(place: &str, served: std::result::Result<(), tonic::transport::Error>) {
+    if let Err(error) = served {
+        tracing::error!("the {place} is not served any more: {error}");
     }
 }
 

@@ -26,6 +26,10 @@ pub struct DaemonArgs {
     /// End the agents with the daemon, instead of leaving them at work for the next one
     #[arg(long)]
     pub end_agents: bool,
+    /// The port for other machines.
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    pub tls: crate::TlsArgs,
     /// Log into daemon.log of the home
     #[arg(long, hide = true)]
     pub detached: bool,
@@ -33,10 +37,18 @@ pub struct DaemonArgs {
 
 impl DaemonArgs {
     /// Returns them as options of the daemon.
-    #[must_use]
-    pub fn options(&self) -> Options {
+    ///
+    /// # Errors
+    /// `invalid_input` for an option that lacks another.
+    pub fn options(&self) -> Result<Options> {
         let Self { port, origins, end_agents, .. } = self.clone();
-        Options { port, origins, end_agents }
+        Ok(Options {
+            port,
+            origins,
+            end_agents,
+            #[cfg(feature = "tls")]
+            tls: self.tls.options()?,
+        })
     }
 }
 
@@ -56,7 +68,7 @@ pub async fn program(args: DaemonArgs) -> Result<()> {
     } else {
         let _ = log.with_writer(std::io::stderr).try_init();
     }
-    let ended = life::run(&home, args.options(), |file| {
+    let ended = life::run(&home, args.options()?, |file| {
         // Whoever waits for it may have gone.
         let _ = writeln!(std::io::stdout(), "ready on {}:{}, pid {}", file.host, file.port, file.pid);
     })

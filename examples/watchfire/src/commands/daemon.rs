@@ -171,7 +171,10 @@ async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit
         tell(context, &status, "the daemon runs already");
         return Ok(Exit::Good);
     }
-    let daemon = find_or_start(home, args.options().arguments()).await?;
+    let options = args.options()?;
+    // Its own error would be in its log.
+    options.check()?;
+    let daemon = find_or_start(home, options.arguments()).await?;
     tell(context, &status_of(&daemon).await?, "the daemon has started");
     Ok(Exit::Good)
 }
