@@ -14,6 +14,8 @@ mod identity;
 mod last_client;
 mod life;
 mod notify;
+#[cfg(feature = "otel")]
+mod otel;
 mod program;
 mod service;
 #[cfg(feature = "tls")]

@@ -51,6 +51,9 @@ pub struct Options {
     pub origins: Vec<String>,
     /// End agents with the daemon, instead of leaving them at work for the next one.
     pub end_agents: bool,
+    /// Address of the OpenTelemetry collector. None: that of `OTEL_EXPORTER_OTLP_ENDPOINT`, if it is set.
+    #[cfg(feature = "otel")]
+    pub otlp_endpoint: Option<String>,
     /// The port for other machines, if there is to be one.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::TlsOptions>,
@@ -64,6 +67,9 @@ impl Options {
         let origins = self.origins.iter().flat_map(|origin| ["--origin".to_owned(), origin.clone()]);
         let end_agents = self.end_agents.then(|| "--end-agents".to_owned());
         let arguments = port.into_iter().flatten().chain(origins).chain(end_agents);
+        #[cfg(feature = "otel")]
+        let arguments = arguments
+            .chain(self.otlp_endpoint.iter().flat_map(|it| ["--otlp-endpoint".to_owned(), it.clone()]));
         #[cfg(feature = "tls")]
         let arguments = arguments.chain(self.tls.iter().flat_map(crate::TlsOptions::arguments));
         arguments.collect()
@@ -74,6 +80,10 @@ impl Options {
     /// # Errors
     /// Those of the files that the options name.
     pub fn check(&self) -> Result<()> {
+        #[cfg(feature = "otel")]
+        if let Some(endpoint) = &self.otlp_endpoint {
+            crate::otel::check(endpoint)?;
+        }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             tls.check()?;
@@ -104,6 +114,9 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     let orchestrator =
         compose::orchestrator(home).await?.automation(true).resume(true).hosted(hosted).start().await?;
     let daemon = Daemon::new(orchestrator);
+    // Before a project is opened, so that nothing is missing.
+    #[cfg(feature = "otel")]
+    let telemetry = crate::otel::Telemetry::start(&daemon, options.otlp_endpoint.as_deref());
     let failed = |error| Error::io("listening on the loopback interface", error).with("port", options.port);
     let port =
         TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port))).await.map_err(failed)?;
@@ -173,6 +186,10 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
         () = ending => {}
         // What is not finished is found by the next start.
         () = signals.first() => tracing::warn!("ended at once by a second signal"),
+    }
+    #[cfg(feature = "otel")]
+    if let Some(telemetry) = telemetry {
+        telemetry.stop().await;
     }
     Ok(())
 }

@@ -26,6 +26,11 @@ pub struct DaemonArgs {
     /// End the agents with the daemon, instead of leaving them at work for the next one
     #[arg(long)]
     pub end_agents: bool,
+    /// Send traces and metrics to the OpenTelemetry collector at this address, for example http://127.0.0.1:4317 [default: that of
+    /// OTEL_EXPORTER_OTLP_ENDPOINT, or nowhere]
+    #[cfg(feature = "otel")]
+    #[arg(long, value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
     /// The port for other machines.
     #[cfg(feature = "tls")]
     #[command(flatten)]
@@ -46,6 +51,8 @@ impl DaemonArgs {
             port,
             origins,
             end_agents,
+            #[cfg(feature = "otel")]
+            otlp_endpoint: self.otlp_endpoint.clone(),
             #[cfg(feature = "tls")]
             tls: self.tls.options()?,
         })

@@ -109,7 +109,12 @@ impl World {
 
     /// Starts the daemon, and returns once it is ready.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
-        let mut child = self.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        self.start_by(self.command(args))
+    }
+
+    /// The same by a command of its own.
+    pub(crate) fn start_by(&self, mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("ready on 127.0.0.1:"), "{line:?}");
