@@ -274,13 +274,15 @@ pub(crate) fn routes(daemon: &Daemon) -> Routes {
         .add_service(observing.observe_service())
         .add_service(observing.talk_service())
         .add_service(healthy);
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1();
-    match reflection {
-        Ok(reflection) => drop(routes.add_service(reflection)),
-        Err(error) => tracing::error!("no reflection: {error}"),
+    // grpcurl asks for `v1`, Python's grpcio-reflection for `v1alpha` alone.
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    match (reflection().build_v1(), reflection().build_v1alpha()) {
+        (Ok(new), Ok(old)) => drop(routes.add_service(new).add_service(old)),
+        (Err(error), _) | (_, Err(error)) => tracing::error!("no reflection: {error}"),
     }
     routes.routes()
 }

@@ -175,6 +175,7 @@ fn paths() -> Vec<String> {
         "/grpc.health.v1.Health/Check".to_owned(),
         "/grpc.health.v1.Health/Watch".to_owned(),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo".to_owned(),
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo".to_owned(),
     ];
     for file in &set.file {
         for service in &file.service {
@@ -192,29 +193,33 @@ fn paths() -> Vec<String> {
 async fn it_says_what_it_can_do() {
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
-    use tonic_reflection::pb::v1::ServerReflectionRequest;
-    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
-    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
-    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
-
     let world = World::new();
     let running = world.start(&[]);
     let channel = on_port(&running.file, &running.file.token).await;
     let well = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.unwrap();
     assert_eq!(well.into_inner().status, 1);
-    let asked = ServerReflectionRequest {
-        host: String::new(),
-        message_request: Some(MessageRequest::ListServices(String::new())),
-    };
-    let answers =
-        ServerReflectionClient::new(channel).server_reflection_info(tokio_stream::once(asked)).await;
-    let answer = answers.unwrap().into_inner().message().await.unwrap().unwrap();
-    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
-        panic!("{answer:?}")
-    };
-    let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for name in ["watchfire.TaskService", "watchfire.observe.v1.ObserveService", "grpc.health.v1.Health"] {
-        assert!(names.contains(&name), "{names:?}");
+    /// Asks for the list of services in one version of the protocol.
+    macro_rules! services {
+        ($version:ident) => {{
+            use pb::server_reflection_request::MessageRequest;
+            use pb::server_reflection_response::MessageResponse;
+            use tonic_reflection::pb::$version as pb;
+            let message_request = Some(MessageRequest::ListServices(String::new()));
+            let asked = pb::ServerReflectionRequest { host: String::new(), message_request };
+            let mut client = pb::server_reflection_client::ServerReflectionClient::new(channel.clone());
+            let answers = client.server_reflection_info(tokio_stream::once(asked)).await;
+            let answer = answers.unwrap().into_inner().message().await.unwrap().unwrap();
+            let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+                panic!("{answer:?}")
+            };
+            list.service.into_iter().map(|service| service.name).collect::<Vec<_>>()
+        }};
+    }
+    for names in [services!(v1), services!(v1alpha)] {
+        for name in ["watchfire.TaskService", "watchfire.observe.v1.ObserveService", "grpc.health.v1.Health"]
+        {
+            assert!(names.iter().any(|it| it == name), "{names:?}");
+        }
     }
 }
 
