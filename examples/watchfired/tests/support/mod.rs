@@ -25,6 +25,23 @@ use watchfire_core::session::{Detached, SessionHost as _};
 /// The longest that anything here may take: a busy machine is slow, a hanging one never ends.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A trial, ignored where the machine has a reason.
+pub(crate) fn trial(name: &str, reason: Option<String>, run: fn()) -> libtest_mimic::Trial {
+    if let Some(reason) = &reason {
+        eprintln!("SKIPPED {name}: {reason}");
+    }
+    let trial = libtest_mimic::Trial::test(name, move || {
+        run();
+        Ok(())
+    });
+    trial.with_ignored_flag(reason.is_some())
+}
+
+/// Waits for a future in a test that is no `tokio::test`.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Runtime::new().unwrap().block_on(future)
+}
+
 pub(crate) struct World {
     folder: TempDir,
     pub(crate) home: PathBuf,
