@@ -6,12 +6,10 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use prost::Message as _;
-use support::{PATIENCE, World, on_port, start, until};
+use support::{World, calls, on_port, until};
 use tonic::Code;
 use tonic::transport::Endpoint;
 use watchfire_api::DaemonFile;
-use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::daemon_service_client::DaemonServiceClient;
 use watchfire_api::daemon_proto::project_service_client::ProjectServiceClient;
 
@@ -150,7 +148,7 @@ async fn no_call_is_answered_without_the_token() {
         (&[rebound, token], 7),
     ];
     let mut answered = Vec::new();
-    let paths = paths();
+    let paths = calls();
     assert!(paths.len() > 60, "{}", paths.len());
     for path in &paths {
         for (headers, status) in callers {
@@ -166,26 +164,6 @@ async fn no_call_is_answered_without_the_token() {
     assert!(
         ProjectServiceClient::new(good).list_projects(()).await.unwrap().into_inner().projects.is_empty()
     );
-}
-
-/// The paths of all calls, those of health and reflection too.
-fn paths() -> Vec<String> {
-    let set = prost_types::FileDescriptorSet::decode(watchfire_api::DESCRIPTORS).unwrap();
-    let mut paths = vec![
-        "/grpc.health.v1.Health/Check".to_owned(),
-        "/grpc.health.v1.Health/Watch".to_owned(),
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo".to_owned(),
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo".to_owned(),
-    ];
-    for file in &set.file {
-        for service in &file.service {
-            let path = |method: &prost_types::MethodDescriptorProto| {
-                format!("/{}.{}/{}", file.package(), service.name(), method.name())
-            };
-            paths.extend(service.method.iter().map(path));
-        }
-    }
-    paths
 }
 
 /// What asks a server what it can do, and whether it is well.
@@ -220,153 +198,6 @@ async fn it_says_what_it_can_do() {
         {
             assert!(names.iter().any(|it| it == name), "{names:?}");
         }
-    }
-}
-
-/// Whatever is sent, to the port or as the message of a call, ends that call and nothing else.
-#[tokio::test]
-async fn nothing_that_is_sent_ends_it() {
-    use prost::Message as _;
-
-    let world = World::new();
-    let mut running = world.start(&[]);
-    let daemon = world.connect().await;
-    let project = world.project(&daemon, "shop").await.project_id;
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for size in (0..60).map(|n| n * 37) {
-        exchange_quietly(&running.file, &random.bytes(size));
-    }
-    exchange_quietly(&running.file, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\xff\xff\x04\x00\x00\x00\x00\x00");
-    exchange_quietly(&running.file, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-
-    let all = prost_types::FileDescriptorSet::decode(watchfire_api::DESCRIPTORS).unwrap();
-    let api = all.file.iter().find(|file| file.package() == "watchfire").unwrap();
-    let socket = watchfire_client::raw_channel(&world.home).await.unwrap();
-    for service in &api.service {
-        for call in &service.method {
-            // These do what they say.
-            if ["Shutdown", "EmptyTrash", "DeleteProject"].contains(&call.name()) {
-                continue;
-            }
-            let path = format!("/watchfire.{}/{}", service.name(), call.name());
-            for round in 0..12 {
-                let message = random.message(&project, round);
-                let calling = raw(socket.clone(), &path, message);
-                // A stream goes on; that is its answer.
-                let _ = tokio::time::timeout(Duration::from_millis(300), calling).await;
-            }
-        }
-    }
-    assert_eq!(running.child.try_wait().unwrap(), None, "it has ended");
-    let list = proto::ListTasksRequest { project_id: project.clone(), ..Default::default() };
-    let list = tokio::time::timeout(PATIENCE, daemon.tasks().list_tasks(list)).await.unwrap();
-    list.unwrap();
-    let odd = start(&project, "task", i32::MAX);
-    assert_eq!(daemon.agents().start_agent(odd).await.unwrap_err().code(), Code::InvalidArgument);
-}
-
-fn exchange_quietly(file: &DaemonFile, bytes: &[u8]) {
-    let Ok(mut stream) = TcpStream::connect((file.host.as_str(), file.port)) else {
-        panic!("it takes no call")
-    };
-    let _ = stream.write_all(bytes);
-}
-
-/// Calls a path with bytes as they are.
-async fn raw(channel: tonic::transport::Channel, path: &str, bytes: Vec<u8>) -> Result<(), tonic::Status> {
-    let mut client = tonic::client::Grpc::new(channel);
-    client.ready().await.map_err(|error| tonic::Status::unknown(error.to_string()))?;
-    let path = path.parse().unwrap();
-    let mut answers = client.server_streaming(tonic::Request::new(bytes), path, Bytes).await?.into_inner();
-    while answers.message().await?.is_some() {}
-    Ok(())
-}
-
-/// Messages as bytes.
-struct Bytes;
-
-impl tonic::codec::Codec for Bytes {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl tonic::codec::Encoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = tonic::Status;
-
-    fn encode(&mut self, item: Vec<u8>, to: &mut tonic::codec::EncodeBuf<'_>) -> Result<(), tonic::Status> {
-        use prost::bytes::BufMut as _;
-        to.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl tonic::codec::Decoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = tonic::Status;
-
-    fn decode(&mut self, from: &mut tonic::codec::DecodeBuf<'_>) -> Result<Option<Vec<u8>>, tonic::Status> {
-        use prost::bytes::Buf as _;
-        let mut bytes = vec![0; from.remaining()];
-        from.copy_to_slice(&mut bytes);
-        Ok(Some(bytes))
-    }
-}
-
-/// Numbers that are the same in every run: a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn bytes(&mut self, size: usize) -> Vec<u8> {
-        (0..size).map(|_| self.next().to_le_bytes()[3]).collect()
-    }
-
-    /// A message with random fields; in most of them field 2 names the project, as it does in the API.
-    fn message(&mut self, project: &str, round: u32) -> Vec<u8> {
-        use prost::encoding::{int32, string};
-        if round == 0 {
-            return self.bytes(40);
-        }
-        let mut message = Vec::new();
-        string::encode(2, &project.to_owned(), &mut message);
-        for field in 3..12 {
-            match self.next() % 4 {
-                0 => {
-                    let odd =
-                        ["", "\0", "../../..", "-", "watchfire/0001", "refs/heads/main", "ready", "\u{202e}"];
-                    let at = usize::try_from(self.next() % odd.len() as u64).unwrap();
-                    string::encode(field, &odd[at].to_owned(), &mut message);
-                }
-                1 => {
-                    let low = u32::try_from(self.next() >> 32).unwrap();
-                    int32::encode(field, &i32::from_ne_bytes(low.to_ne_bytes()), &mut message);
-                }
-                2 => string::encode(
-                    field,
-                    &"x".repeat(usize::try_from(self.next() % 5000).unwrap()),
-                    &mut message,
-                ),
-                _ => {}
-            }
-        }
-        message
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use prost::Message as _;
 use tempfile::TempDir;
 use tonic::metadata::MetadataValue;
 use tonic::service::Interceptor;
@@ -87,7 +88,12 @@ impl Drop for World {
 impl World {
     /// A home whose agents run without a sandbox: the sandboxes have tests of their own.
     pub(crate) fn new() -> Self {
-        let folder = tempfile::Builder::new().prefix("watchfired-").tempdir().unwrap();
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// The same in a folder, for agents in a sandbox.
+    pub(crate) fn below(parent: &Path) -> Self {
+        let folder = tempfile::Builder::new().prefix("watchfired-").tempdir_in(parent).unwrap();
         let home = folder.path().join("home/wf");
         fs::create_dir_all(&home).unwrap();
         fs::write(
@@ -224,6 +230,26 @@ pub(crate) async fn until_task(daemon: &Daemon, project: &str, number: i32, stat
     .await;
 }
 
+/// Returns the paths of all calls, those of health and reflection too.
+pub(crate) fn calls() -> Vec<String> {
+    let set = prost_types::FileDescriptorSet::decode(watchfire_api::DESCRIPTORS).unwrap();
+    let mut paths = vec![
+        "/grpc.health.v1.Health/Check".to_owned(),
+        "/grpc.health.v1.Health/Watch".to_owned(),
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo".to_owned(),
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo".to_owned(),
+    ];
+    for file in &set.file {
+        for service in &file.service {
+            let path = |method: &prost_types::MethodDescriptorProto| {
+                format!("/{}.{}/{}", file.package(), service.name(), method.name())
+            };
+            paths.extend(service.method.iter().map(path));
+        }
+    }
+    paths
+}
+
 /// Adds a token to requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Bearer(pub(crate) String);
@@ -243,4 +269,56 @@ pub(crate) async fn on_port(file: &DaemonFile, token: &str) -> InterceptedServic
     let address = format!("http://{}:{}", file.host, file.port);
     let channel = Endpoint::from_shared(address).unwrap().connect().await.unwrap();
     InterceptedService::new(channel, Bearer(token.to_owned()))
+}
+
+/// Calls a path with bytes as they are, and reads its answers to the end.
+pub(crate) async fn raw(channel: Channel, path: &str, bytes: Vec<u8>, token: &str) -> Result<(), Status> {
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+    let path = path.parse().unwrap();
+    let request = Bearer(token.to_owned()).call(Request::new(()))?.map(|()| bytes);
+    let mut answers = client.server_streaming(request, path, Bytes).await?.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
+}
+
+/// Messages as bytes.
+struct Bytes;
+
+impl tonic::codec::Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl tonic::codec::Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, to: &mut tonic::codec::EncodeBuf<'_>) -> Result<(), Status> {
+        use prost::bytes::BufMut as _;
+        to.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl tonic::codec::Decoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut tonic::codec::DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        use prost::bytes::Buf as _;
+        let mut bytes = vec![0; from.remaining()];
+        from.copy_to_slice(&mut bytes);
+        Ok(Some(bytes))
+    }
 }
