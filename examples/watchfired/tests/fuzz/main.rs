@@ -80,7 +80,7 @@ async fn nothing_that_is_sent_ends_it_or_makes_it_grow() {
     let log = world.path("log");
     let mut command = world.command(&["--origin", "http://localhost:3000"]);
     command.stderr(fs::File::create(&log).unwrap());
-    let mut running = world.start_as(command);
+    let mut running = world.start_by(command);
     let daemon = world.connect().await;
     let project = world.project(&daemon, "shop").await.project_id;
     let target = Arc::new(Target {
