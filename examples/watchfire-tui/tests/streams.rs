@@ -1,67 +1,19 @@
 //! What programs paint is seen as they paint it: their bytes go through the agent's terminal, the binary form, the picture and its
 //! bytes, and a person's terminal then shows what our emulator shows when it is fed directly. Cell by cell, at three sizes.
 
+mod seen;
 mod support;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use seen::row;
 use support::{SESSION, at_work, model};
-use watchfire_core::terminal::{
-    Attributes, Color, Hyperlink, LineSize, Modes, Palette, Size, Snapshot, Style, Terminal as _,
-};
+use watchfire_core::terminal::{LineSize, Size, Snapshot, Terminal as _};
 use watchfire_term::{Emulator, wire};
 use watchfire_tui::message::Message;
 use watchfire_tui::picture::Painter;
 use watchfire_tui::update::update;
-
-/// A cell as it is seen.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    text: String,
-    style: Style,
-    link: Option<Hyperlink>,
-}
-
-/// Returns the cells of a row, up to a width. A column that a wide character covers has none.
-fn row(screen: &Snapshot, at: u16, from: u16, width: u16) -> Vec<Option<Seen>> {
-    let blank = Seen { text: " ".to_owned(), style: seen(Style::default(), screen), link: None };
-    let mut cells = vec![Some(blank); usize::from(width)];
-    let mut col = 0;
-    for cell in screen.lines[usize::from(at)].cells() {
-        let (begin, end) = (col, col + cell.width);
-        col = end;
-        if begin < from || end > from + width {
-            continue;
-        }
-        let text = if cell.text.is_empty() { " " } else { cell.text };
-        let found = Seen { text: text.to_owned(), style: seen(cell.style, screen), link: cell.link.cloned() };
-        for covered in begin..end {
-            cells[usize::from(covered - from)] = (covered == begin).then(|| found.clone());
-        }
-    }
-    cells
-}
-
-/// Returns a style as it looks: with the colours that the program has set, and the reversal of its screen.
-fn seen(style: Style, screen: &Snapshot) -> Style {
-    let Palette { indexed, foreground, background, .. } = &*screen.palette;
-    let rgb = |[r, g, b]: [u8; 3]| Color::Rgb(r, g, b);
-    let color = |color: Color, default: Option<[u8; 3]>| match color {
-        Color::Default => default.map_or(Color::Default, rgb),
-        Color::Indexed(n) => indexed.get(&n).map_or(Color::Indexed(n), |color| rgb(*color)),
-        other @ Color::Rgb(..) => other,
-    };
-    let is_reversed =
-        style.attributes.contains(Attributes::INVERSE) != screen.modes.contains(Modes::REVERSE_SCREEN);
-    Style {
-        foreground: color(style.foreground, *foreground),
-        background: color(style.background, *background),
-        underline_color: color(style.underline_color, None),
-        attributes: style.attributes.with(Attributes::INVERSE, is_reversed),
-        ..style
-    }
-}
 
 /// Feeds a stream to both ways, and compares what is seen after each piece of so many bytes.
 fn compare(name: &str, bytes: &[u8], piece: usize) {

@@ -308,12 +308,20 @@ fn wait(child: &mut Child) -> ExitStatus {
 
 /// Waits until `done` says so.
 #[track_caller]
-pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, done: impl FnMut() -> bool) {
+    assert!(within(done), "in vain: {what}");
+}
+
+/// Waits until `done` says so. Returns false if it never does.
+pub(crate) fn within(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        if Instant::now() >= deadline {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(10));
     }
+    true
 }
 
 /// Every file below a folder outside of `.git` and `.watchfire`, with its bytes.
