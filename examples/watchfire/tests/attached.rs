@@ -7,6 +7,7 @@ mod support;
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -16,7 +17,6 @@ use watchfire_core::terminal::{LineSize, Size, Snapshot, Terminal as _};
 use watchfire_term::Emulator;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
-const RESET: &[u8] = b"\x1bc";
 const VIM: &[u8] = include_bytes!("../../watchfire-tui/tests/streams/vim.raw");
 const HTOP: &[u8] = include_bytes!("../../watchfire-tui/tests/streams/htop.raw");
 
@@ -29,20 +29,29 @@ impl Attached {
     fn new() -> Self {
         let world = World::new();
         let home = world.empty("watchfire-home");
-        let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  auto_start_tasks: false\n";
+        let agent = world.path("paint");
+        let settings = format!(
+            "version: 1\ndefaults:\n  default_sandbox: none\n  auto_start_tasks: false\n\
+             agents:\n  paint:\n    path: '{}'\n    prompt_mode: none\n",
+            agent.display()
+        );
         fs::write(home.join("settings.yaml"), settings).unwrap();
+        fs::write(&agent, "").unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
         let root = world.project("shop", "max_parallel: 100\n");
         Self { world, root }
     }
 
     /// Attaches a terminal of this size to an agent that prints by `print`, a command of shell, once it has the size.
     fn attach(&self, task: usize, (cols, rows): (u16, u16), print: &str) -> OnTerminal {
-        let fits = format!("[ \"$(stty size < /dev/tty)\" = '{rows} {cols}' ]");
+        let fits = format!("[ \"$(stty size)\" = '{rows} {cols}' ]");
         // Answers to what the stream asks must not be echoed into it.
         let script = format!(
-            "run stty raw -echo < /dev/tty; until {fits}; do sleep 0.01; done; {print} > /dev/tty; sleep 1000"
+            "#!/bin/sh\nstty raw -echo\nuntil {fits}; do sleep 0.01; done\n{print}\nexec sleep 1000\n"
         );
-        self.world.task(&self.root, "Paint", &script);
+        fs::write(self.world.path("paint"), script).unwrap();
+        let add = ["task", "add", "--title", "Paint", "--prompt", "Paint.", "--agent", "paint", "--ready"];
+        self.world.run(&self.root, add).good();
         self.world.run(&self.root, ["agent", "start", &task.to_string()]).good();
         until("it runs", || {
             let status = self.world.run(&self.root, ["agent", "status", "--json"]).good().json();
@@ -58,8 +67,6 @@ impl Attached {
     /// Compares the end of a stream at a size.
     fn compare(&self, task: usize, name: &str, bytes: &[u8], size: (u16, u16)) {
         let file = self.world.path("stream");
-        // The agent itself may have said something.
-        let bytes = &[RESET, bytes].concat();
         fs::write(&file, bytes).unwrap();
         let mut terminal = self.attach(task, size, &format!("cat '{}'", file.display()));
         let mut agent = Emulator::new(Size::new(size.0, size.1));
@@ -173,7 +180,7 @@ fn what_is_seen_on_the_way_was_on_the_screen() {
     let file = attached.world.path("stream");
     // Small: its looks are taken after each byte.
     let size = (40, 12);
-    let mut stream = RESET.to_vec();
+    let mut stream = Vec::new();
     for part in VIM.chunks(100).cycle().take(wanted * 2) {
         stream.extend_from_slice(part);
     }
@@ -191,7 +198,7 @@ fn what_is_seen_on_the_way_was_on_the_screen() {
         "at=0; while [ $at -lt {pieces} ]; do dd if='{}' bs=97 skip=$at count=1 2>/dev/null; at=$((at+1)); sleep 0.01; done",
         file.display()
     );
-    let mut terminal = attached.attach(1, size, &format!("{{ {print}; }}"));
+    let mut terminal = attached.attach(1, size, &print);
     let (mut person, tap, mut at) = (Emulator::new(Size::new(size.0, size.1)), terminal.tap(), 0);
     let (mut samples, mut reached, mut began) = (0, 0, false);
     until("enough is seen", || {
