@@ -65,7 +65,9 @@ fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &
             .map(|size| format!(", {} ({})", text::count(size.files, "file"), text::bytes(size.bytes)));
         let size = size.unwrap_or_default();
         let place = format!("{} ahead{of}, {} behind{behind}{size}", branch.ahead, branch.behind);
-        let subject = text::line(branch.subject.as_deref().unwrap_or_default());
+        // The last commit of a branch without work of its own is its target's.
+        let subject = branch.subject.as_deref().filter(|_| branch.ahead > 0);
+        let subject = text::line(subject.unwrap_or_default());
         lines.push(format!(
             "{}  {}  {}  {}",
             text::pad(&text::line(&branch.branch), width),
