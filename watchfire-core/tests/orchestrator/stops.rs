@@ -8,14 +8,31 @@ use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::schedule::{Ending, Life, LifeState, StopReason};
 use watchfire_core::store::TaskQuery;
 
-use super::support::{DONE, Outcome, World, within};
+use super::support::{DONE, Outcome, World, until, within};
 use super::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_stop_drops_no_publication_of_another_life", a_stop_drops_no_publication),
         trial("closing_completes_a_publication_under_way", closing_completes_a_publication),
+        trial("a_project_that_is_closed_leaves_nothing_running", a_closed_project_leaves_nothing),
     ]
+}
+
+/// Its loops sleep for up to a day, so they have to be ended.
+async fn a_closed_project_leaves_nothing() {
+    let World { orchestrator, project, events, temp, .. } = World::new().await;
+    let running = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (root, mut project) = (project.root().to_owned(), project);
+    drop(events);
+    let open = running();
+    for _ in 0..3 {
+        within(project.close()).await;
+        project = within(orchestrator.open(&root)).await.unwrap();
+    }
+    // What closing leaves to the background may take a moment.
+    until(|| running() <= open).await;
+    drop(temp);
 }
 
 /// Brings two lives onto one ticket, and the first of them to its publication, which waits for a file. The second

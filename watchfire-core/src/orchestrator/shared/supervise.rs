@@ -4,6 +4,8 @@ use std::future::Future;
 use std::sync::Weak;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::ProjectShared;
 use crate::schedule::NoticeCode;
 use crate::{Error, ErrorKind, Result};
@@ -25,8 +27,8 @@ pub(crate) async fn caught<T: Send + 'static>(
     tokio::spawn(work).await.unwrap_or_else(panicked)
 }
 
-/// Runs a loop of a project in the background. After a panic, which a foreign store, workspace or clock may cause, reports
-/// it and begins the loop again.
+/// Runs a loop of a project in the background until the project is dropped. After a panic, which a foreign store, workspace or
+/// clock may cause, reports it and begins the loop again.
 pub(crate) fn supervise<F>(
     shared: Weak<ProjectShared>,
     what: &'static str,
@@ -34,10 +36,14 @@ pub(crate) fn supervise<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    tokio::spawn(async move {
-        let mut pause = PAUSE;
+    let Some(mut closing) = shared.upgrade().map(|open| open.closing.subscribe()) else { return };
+    // Its sender goes with the project. Loops sleep for hours, and would keep the project's memory until they wake.
+    let dropped = async move { while closing.changed().await.is_ok() {} };
+    let looping = async move {
+        let (mut pause, mut running) = (PAUSE, JoinSet::new());
+        running.spawn(run(Weak::clone(&shared)));
         // A loop that returns has ended with its project.
-        while let Err(error) = tokio::spawn(run(Weak::clone(&shared))).await {
+        while let Some(Err(error)) = running.join_next().await {
             // Otherwise the task was cancelled, because the runtime shuts down.
             let Some(open) = shared.upgrade().filter(|_| error.is_panic()) else { return };
             open.notice(NoticeCode::Store, None, format!("{what} panicked, and begins again: {error}"));
@@ -45,6 +51,13 @@ pub(crate) fn supervise<F>(
             // The project's clock may be the part that panicked.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST);
+            running.spawn(run(Weak::clone(&shared)));
+        }
+    };
+    tokio::spawn(async move {
+        tokio::select! {
+            () = looping => {}
+            () = dropped => {}
         }
     });
 }
