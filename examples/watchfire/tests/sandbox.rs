@@ -21,6 +21,7 @@ fn main() {
         trial("unsandboxed_is_said_each_time", None, unsandboxed_is_said_each_time),
         trial("codes_tell_who_failed", None, codes_tell_who_failed),
         trial("a_rule_is_named", no_sandbox(), a_rule_is_named),
+        trial("asking_changes_nothing", None, asking_changes_nothing),
         trial(
             "a_setting_is_named_that_opens_what_is_denied",
             no_sandbox(),
@@ -134,6 +135,27 @@ fn a_rule_is_named() {
     assert!(answers[1]["path"].as_str().unwrap().ends_with("worktrees/0001/a.txt"), "{said}");
     let text = world.run(&root, ["sandbox", "explain", "--task", "1", ".git"]).good().stdout;
     assert!(text.contains("write  denied   ") && text.contains("pointer to the repository"), "{text}");
+}
+
+/// A worktree that is made for an answer goes with it; one that was there stays, with the work in it.
+fn asking_changes_nothing() {
+    let (world, root) = world("done\nexit 0");
+    let explain = ["sandbox", "explain", "--no-sandbox", "--task", "1", "a.txt"];
+    let report = ["sandbox", "report", "--no-sandbox", "--task", "1"];
+    let folder = root.join(".watchfire/worktrees/0001");
+    for asks in [&explain[..], &report[..]] {
+        world.run(&root, asks).good();
+        assert_eq!(world.git(&root, &["branch", "--list", "watchfire/*"]), "", "{asks:?}");
+        assert!(!folder.exists(), "{asks:?}");
+    }
+    world.run(&root, ["sandbox", "exec", "--no-sandbox", "--task", "1", "--", "true"]).good();
+    let branch = world.git(&root, &["branch", "--list", "watchfire/0001"]);
+    assert!(!branch.is_empty() && folder.exists(), "{branch}");
+    for asks in [&explain[..], &report[..]] {
+        world.run(&root, asks).good();
+        assert_eq!(world.git(&root, &["branch", "--list", "watchfire/0001"]), branch, "{asks:?}");
+        assert!(folder.exists(), "{asks:?}");
+    }
 }
 
 /// The line that is said to open a path opens it; where no setting can, none is said.

@@ -16,6 +16,7 @@ use crate::sandbox::{PolicyReport, SandboxChoice, SandboxPolicy};
 use crate::schedule::RunOptions;
 use crate::schedule::resolve::{self, Resolved};
 use crate::session::{Attached, run_attached};
+use crate::workspace::{RemoveRequest, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
 /// A request for the sandbox that a session's agent would get.
@@ -58,7 +59,8 @@ impl ConfineRequest {
 impl Orchestrator {
     /// Composes policy, variables and working directory as for a session that started now in the project at `root`,
     /// without starting it. The project must not be open, here or elsewhere, and stays locked until the result is
-    /// dropped. For a task, its workspace is opened, and created if missing. Nothing else of the project changes.
+    /// dropped. For a task, its workspace is opened, and created if missing; a created one is removed with the result,
+    /// unless a command [ran](Confinement::run) in it. Nothing else of the project changes.
     ///
     /// # Errors
     /// `locked` and `already_exists` for a project that is open; `not_found` for a task that does not exist or lies
@@ -69,6 +71,7 @@ impl Orchestrator {
         // As for a project that is opened: a killed orchestrator may have left work half-published.
         shared.workspace.recover().await?;
         let (project, settings) = shared.settings().await?;
+        let made = Made::unless_listed(&shared, &request).await?;
         let request = session_request(&shared, request).await?;
         let place = request.options.place;
         let entered = request
@@ -92,7 +95,7 @@ impl Orchestrator {
         let composing = move || preparation.compose(Agent::MayBeMissing);
         let Composed { folders, policy, command, choice, .. } =
             blocking("composing a sandbox's policy", composing).await?;
-        Ok(Confinement { policy, choice, agent: name, command, folders, entered, shared, reserved })
+        Ok(Confinement { policy, choice, agent: name, command, folders, entered, made, shared, reserved })
     }
 }
 
@@ -142,6 +145,8 @@ pub struct Confinement {
     command: CommandSpec,
     folders: Folders,
     entered: Option<Leaving>,
+    // After the folders and the visit, which lie in the workspace; before the reservation, which guards it.
+    made: Option<Made>,
     shared: Arc<ProjectShared>,
     reserved: Reserved,
 }
@@ -188,12 +193,16 @@ impl Confinement {
     /// # Errors
     /// As [`explain`](Self::explain); `program_missing`; what the system refused. How the command ends is not an error.
     pub async fn run(self, program: &CommandSpec) -> Result<Attached> {
-        let Self { policy, choice, command, folders, entered, shared, reserved, .. } = self;
+        // After an error these are dropped from the last to the first.
+        let Self { reserved, shared, made, entered, folders, policy, choice, command, .. } = self;
         let command = command.with_command(program.program(), program.args());
         let inner = &shared.inner;
         let sandboxes = inner.sandboxes.clone();
         let preparing = move || sandboxes.prepare(&choice.value, &policy, command);
         let confined = blocking("preparing a sandbox", preparing).await?;
+        if let Some(made) = made {
+            made.keep();
+        }
         let running = run_attached(&inner.helper, confined);
         let mut attached = match &entered {
             Some(Leaving(Some(visit))) => visit.during(running).await?,
@@ -226,13 +235,56 @@ struct Leaving(Option<Visit>);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        if let (Some(visit), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            // Not a task: the program may end right after this.
-            let left = std::thread::spawn(move || runtime.block_on(visit.leave())).join();
-            if left.is_err() {
-                tracing::warn!("leaving the root panicked");
-            }
+        if let Some(visit) = self.0.take() {
+            finish("leaving the root", visit.leave());
         }
+    }
+}
+
+/// Removes the workspace of a trial when it is dropped, if there was none before the trial.
+struct Made(Option<(Arc<ProjectShared>, WorkspaceKey)>);
+
+impl Made {
+    /// Returns the guard, to be taken before the workspace is opened. `None` if the trial opens no workspace or one that
+    /// exists.
+    async fn unless_listed(shared: &Arc<ProjectShared>, request: &ConfineRequest) -> Result<Option<Self>> {
+        let key = match (Scope::of(request.mode, request.phase), request.task) {
+            (Scope::Workspace, Some(task)) => WorkspaceKey::new(task),
+            (Scope::Root, _) if !request.options.place.is_root() => WorkspaceKey::Chat,
+            _ => return Ok(None),
+        };
+        let name = key.to_string();
+        let is_listed = shared.workspace.list().await?.iter().any(|listed| listed.key == name);
+        Ok((!is_listed).then(|| Self(Some((Arc::clone(shared), key)))))
+    }
+
+    /// Lets the workspace stay.
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some((shared, key)) = self.0.take() {
+            finish("removing a trial's workspace", async move {
+                // Without `discard`: work that has appeared in the workspace stays.
+                if let Err(error) = shared.workspace.remove(&RemoveRequest::new(key)).await
+                    && error.kind() != ErrorKind::NotFound
+                {
+                    tracing::warn!(error = error.report(), "a trial's workspace stays");
+                }
+            });
+        }
+    }
+}
+
+/// Waits for `work` in a destructor. Not a task: the program may end right after it.
+fn finish<T: Send + 'static>(what: &str, work: impl Future<Output = T> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current()
+        && std::thread::spawn(move || runtime.block_on(work)).join().is_err()
+    {
+        tracing::warn!("{what} panicked");
     }
 }
 

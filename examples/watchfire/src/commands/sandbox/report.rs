@@ -14,7 +14,7 @@ use crate::text;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It says, control by control, what is enforced, by what, and why not where it is not. Without --last it is what a session
-that started now would get; the task's worktree is made if there is none.
+that started now would get. It changes nothing: a worktree that is made for the answer is removed again.
 
 Examples:
   watchfire sandbox report --task 3
