@@ -5,11 +5,18 @@ use std::io::Write as _;
 use watchfire_core::process::{CommandSpec, SpawnOptions, resolve_program, spawn};
 use watchfire_core::{Error, ErrorKind, Result};
 
-/// Lets the person change a text in `$VISUAL` or `$EDITOR`, and returns the changed text.
+use crate::failure;
+
+/// Lets the person change a text in `$VISUAL` or `$EDITOR`, and saves the changed text with `save`. If that fails, the file
+/// with the text stays, and the error names it.
 ///
 /// # Errors
-/// `cancelled` if the editor ends with an error.
-pub(crate) fn edit(text: &str, name: &str) -> Result<String> {
+/// `cancelled` if the editor ends with an error; those of `save`.
+pub(crate) async fn edit<T>(
+    text: &str,
+    name: &str,
+    save: impl AsyncFnOnce(String) -> Result<T>,
+) -> failure::Result<T> {
     let failed = |e| Error::io("writing the file to edit", e);
     let mut file = tempfile::Builder::new()
         .prefix(&format!("watchfire-{name}-"))
@@ -39,8 +46,17 @@ pub(crate) fn edit(text: &str, name: &str) -> Result<String> {
     // `:cq` in vim, for example: the person does not want the change.
     if !status.success() {
         let error = Error::new(ErrorKind::Cancelled, "the editor ended with an error; nothing is changed");
-        return Err(error.with("editor", editor.display()));
+        return Err(error.with("editor", editor.display()).into());
     }
     // By path: many editors replace the file, so our handle may be the old one.
-    std::fs::read_to_string(file.path()).map_err(|e| Error::io("reading the edited file", e))
+    let saved = match std::fs::read_to_string(file.path()) {
+        Ok(text) => save(text).await,
+        Err(error) => Err(Error::io("reading the edited file", error)),
+    };
+    Ok(saved.map_err(|error| match (file.keep(), error.detail("hint")) {
+        (Ok((_, path)), None) => error.with("hint", format_args!("your text is kept in {}", path.display())),
+        // An error has one hint.
+        (Ok((_, path)), Some(_)) => error.with("your text is kept in", path.display()),
+        (Err(_), _) => error,
+    })?)
 }

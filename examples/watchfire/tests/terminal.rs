@@ -249,6 +249,18 @@ fn a_task_is_asked_for() {
     assert_eq!(task["title"], "A better one");
     let (painted, _) = OnTerminal::start(&world, &root, &["task", "edit", "1"], &[("EDITOR", "true")]).end();
     assert!(painted.contains("unchanged"), "{painted}");
+
+    // What cannot be read back is kept.
+    let kept = world.path("kept");
+    std::fs::create_dir(&kept).unwrap();
+    let edits = [("EDITOR", "sed -i -e '/^%% prompt/d' -e 's/^A better one/Work of an hour/'")];
+    let variables = [edits[0], ("TMPDIR", kept.to_str().unwrap())];
+    let (painted, code) = OnTerminal::start(&world, &root, &["task", "edit", "1"], &variables).end();
+    assert_eq!(code, Some(1), "{painted}");
+    let files: Vec<_> = std::fs::read_dir(&kept).unwrap().map(|file| file.unwrap().path()).collect();
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    assert!(std::fs::read_to_string(file).unwrap().contains("Work of an hour"), "{painted}");
+    assert!(painted.contains(file.file_name().unwrap().to_str().unwrap()), "{painted}");
 }
 
 #[test]

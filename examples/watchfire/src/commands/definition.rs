@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
+use watchfire_core::Error;
 use watchfire_core::store::{ProjectPatch, TaskStore as _};
 
 use super::task::ask;
@@ -37,20 +38,27 @@ pub(crate) async fn run(context: &Context, args: DefinitionArgs) -> Result<Exit>
     let definition = &before.value.definition;
     let given = ask::given(args.set, args.file.as_deref())?;
     let edits = given.is_none() && !args.print && !context.out.json && terminal::is_interactive();
-    let (next, revision) = match given {
-        Some(given) => (given, None),
+    let save = async |next: String, revision| {
+        let changes = next.trim_end() != definition.trim_end();
+        if changes {
+            let patch = ProjectPatch::new().with_definition(next);
+            place.store.update_project(patch, revision, None).await?;
+        }
+        Ok::<_, Error>(changes)
+    };
+    let changes = match given {
+        Some(given) => save(given, None).await?,
         // With the revision that the editor showed: a change by another program since then is not overwritten.
-        None if edits => (editor::edit(definition, "definition")?, Some(&before.revision)),
+        None if edits => {
+            editor::edit(definition, "definition", async |next| save(next, Some(&before.revision)).await)
+                .await?
+        }
         None => {
             let value = json!({ "definition": definition });
             context.out.report(value, |_| format!("{}\n", text::lines(definition.trim_end())));
             return Ok(Exit::Good);
         }
     };
-    let changes = next.trim_end() != definition.trim_end();
-    if changes {
-        place.store.update_project(ProjectPatch::new().with_definition(next), revision, None).await?;
-    }
     context.out.report(json!({ "changed": changes }), |out| match changes {
         true => format!("{} the definition is saved\n", out.style.green("✓")),
         false => "nothing is changed\n".to_owned(),

@@ -114,14 +114,21 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
             return Err(Failure::usage("nothing to change", "give what to change, such as --title TEXT"));
         }
         let task = project.store.get(number).await?;
-        let patch = in_editor(&task.value)?;
-        if patch == parse(&render(&task.value))? {
+        let before = render(&task.value);
+        let changes = editor::edit(&before, "task", async |text| {
+            let patch = parse(&text)?;
+            let changes = patch != parse(&before)?;
+            if changes {
+                // With the revision that the editor showed: a change by another process since then is not
+                // overwritten.
+                project.store.update(number, patch, Some(&task.revision), None).await?;
+            }
+            Ok(changes)
+        });
+        if !changes.await? {
             report(context.out, &project.info(number).await?, "unchanged");
             return Ok(Exit::Good);
         }
-        // With the revision that the editor showed: a change by another process since then is not
-        // overwritten.
-        project.store.update(number, patch, Some(&task.revision), None).await?;
     } else {
         // Without a revision: the flags name only the fields that change.
         project.store.update(number, patch, None, None).await?;
@@ -134,11 +141,7 @@ const TITLE: &str = "%% title";
 const PROMPT: &str = "%% prompt";
 const CRITERIA: &str = "%% acceptance criteria";
 
-/// Opens an editor in which the person changes title, prompt and criteria.
-fn in_editor(task: &Task) -> Result<TaskPatch> {
-    Ok(parse(&editor::edit(&render(task), "task")?)?)
-}
-
+/// Returns title, prompt and criteria as the person edits them.
 fn render(task: &Task) -> String {
     let Task { title, prompt, acceptance_criteria, .. } = task;
     format!(
