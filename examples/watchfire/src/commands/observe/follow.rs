@@ -1,9 +1,11 @@
 //! `watchfire follow`: the records of sessions as they come.
 
+use std::collections::{HashMap, VecDeque};
+
 use clap::Args;
 use serde_json::Value;
 use watchfire_client::{event_json, proto};
-use watchfire_core::observe::Target;
+use watchfire_core::observe::{Target, present};
 
 use super::{connect, duration, name};
 use crate::context::Context;
@@ -42,20 +44,75 @@ pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
     let heartbeat = args.heartbeat.as_deref().map(|it| duration("--heartbeat", it)).transpose()?;
     let timeout = args.timeout.as_deref().map(|it| duration("--timeout", it)).transpose()?;
     let mut stream = client.follow(&args.targets, &args.since, &args.kinds, heartbeat).await?;
+    let mut sessions = HashMap::new();
     let showing = async {
         while let Some(record) = stream.next().await? {
-            show(context.out, &record);
+            show(context.out, &mut sessions, &record);
         }
         Ok(Exit::Good)
     };
-    match timeout {
+    let ended = match timeout {
         // The time is no error: it was asked for.
         Some(timeout) => tokio::time::timeout(timeout, showing).await.unwrap_or(Ok(Exit::Good)),
         None => showing.await,
+    };
+    for printed in sessions.values_mut() {
+        let rest = printed.rest();
+        print(context.out, &printed.who, &rest);
+    }
+    ended
+}
+
+/// Number of lines of a session that are compared with one that is drawn again.
+const RECENT: usize = 16;
+
+/// The output of a session, as it comes, without what is drawn again in place.
+#[derive(Default)]
+struct Printed {
+    who: String,
+    /// The line that has no end yet.
+    line: String,
+    /// The letters of the last lines.
+    recent: VecDeque<String>,
+}
+
+impl Printed {
+    /// Takes more text, and returns the lines that have ended by now.
+    fn add(&mut self, text: &str) -> String {
+        self.line.push_str(text);
+        // The sanitised text has a vertical tab where the cursor left a line for another one.
+        let end = self.line.rfind(['\n', '\u{b}']).map_or(0, |end| end + 1);
+        let rest = self.line.split_off(end);
+        let mut shown = String::new();
+        for line in std::mem::replace(&mut self.line, rest).split_inclusive(['\n', '\u{b}']) {
+            let ended = present(line);
+            // A spinner and a clock change, and the words beside them do not.
+            let letters: String = ended.chars().filter(|c| c.is_alphabetic()).collect();
+            let is_again = line.ends_with('\u{b}') && self.recent.contains(&letters);
+            if is_again {
+                continue;
+            }
+            self.recent.push_back(letters);
+            if self.recent.len() > RECENT {
+                self.recent.pop_front();
+            }
+            shown.push_str(&ended);
+        }
+        // Else a spinner that never ends its line would grow without an end.
+        if let Some(at) = self.line.rfind('\r').filter(|at| at + 1 < self.line.len()) {
+            self.line.drain(..=at);
+        }
+        shown
+    }
+
+    /// Returns the line that has no end, which is not printed again.
+    fn rest(&mut self) -> String {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() { line } else { self.add(&format!("{line}\u{b}")) }
     }
 }
 
-fn show(out: Out, record: &proto::FollowResponse) {
+fn show(out: Out, sessions: &mut HashMap<String, Printed>, record: &proto::FollowResponse) {
     let Some(event) = &record.event else { return };
     if out.json {
         let mut line = event_json(event);
@@ -80,10 +137,19 @@ fn show(out: Out, record: &proto::FollowResponse) {
     if event.kind == "heartbeat" {
         return;
     }
+    let who = out.style.dim(&name(&record.alias, record.task_number));
+    let printed = sessions.entry(record.session_id.clone()).or_default();
+    if event.kind != "output" {
+        // A question without a line end is shown once the agent waits.
+        print(out, &who, &printed.rest());
+    }
     let fields = event_json(event);
     let word = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     let said = match event.kind.as_str() {
-        "output" => word("text").to_owned(),
+        "output" => {
+            printed.who.clone_from(&who);
+            printed.add(word("text"))
+        }
         "transcript" => format!("{}: {}", word("role"), word("text")),
         "status" => word("status").to_owned(),
         "lifecycle" => word("name").to_owned(),
@@ -99,8 +165,39 @@ fn show(out: Out, record: &proto::FollowResponse) {
         "too_many_watchers" => "… too many watch this session; it is joined once there is a place".to_owned(),
         other => other.to_owned(),
     };
-    let who = out.style.dim(&name(&record.alias, record.task_number));
-    for line in text::lines(&said).lines().filter(|line| !line.trim().is_empty()) {
+    print(out, &who, &said);
+}
+
+fn print(out: Out, who: &str, said: &str) {
+    for line in text::lines(said).lines().filter(|line| !line.trim().is_empty()) {
         out.line(format!("{who}  {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_again_is_one_line() {
+        let mut printed = Printed::default();
+        let frames = ["⠋ work", "\r⠙ work", "\r⠹ work", "\rdone\n"];
+        assert_eq!(frames.map(|text| printed.add(text)).concat(), "done\n");
+        // As a program draws that moves the cursor instead.
+        let frames =
+            ["⠋ work 1s\u{b}", "⠙ work 2s\u{b}tokens 7\u{b}", "⠹ work 3s\u{b}tokens 8\u{b}", "done\n"];
+        assert_eq!(frames.map(|text| printed.add(text)).concat(), "⠋ work 1s\ntokens 7\ndone\n");
+        // Lines of their own stay.
+        assert_eq!(printed.add("1\n2\n2\nyes? "), "1\n2\n2\n");
+        assert_eq!((printed.rest(), printed.rest()), ("yes? \n".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn a_line_without_an_end_does_not_grow() {
+        let mut printed = Printed::default();
+        for _ in 0..1000 {
+            assert_eq!(printed.add("\r⠋ work"), "");
+        }
+        assert_eq!(printed.line, "⠋ work");
     }
 }
