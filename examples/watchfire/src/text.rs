@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use watchfire_core::model::Timestamp;
+use watchfire_tui::ascii;
 
 /// Returns `text` on one line, without anything that could move the cursor, paint, or turn the reading direction.
 pub(crate) fn line(text: &str) -> String {
@@ -27,19 +28,22 @@ fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-/// Returns the number of columns that a text takes.
+/// Returns the number of columns that a text takes, as this locale can show it.
 pub(crate) fn width(text: &str) -> usize {
-    text.width()
+    ascii::shown(text).width()
 }
 
-/// Returns the beginning of `text` that fits into `columns`, with `…` if something is missing.
+/// Returns the beginning of `text` that fits into `columns`, with `…` if something is missing, or `...` in a locale of ASCII.
 pub(crate) fn clip(text: &str, columns: usize) -> String {
+    clip_with(&ascii::shown(text), columns, ascii::cut_end(columns))
+}
+
+fn clip_with(text: &str, columns: usize, end: &str) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
     let mut clipped = String::new();
-    // One column for the `…`.
-    let mut used = 1;
+    let mut used = end.width();
     for c in text.chars() {
         used += c.width().unwrap_or(0);
         if used > columns {
@@ -47,10 +51,7 @@ pub(crate) fn clip(text: &str, columns: usize) -> String {
         }
         clipped.push(c);
     }
-    if columns > 0 {
-        clipped.push('…');
-    }
-    clipped
+    clipped + end
 }
 
 /// Returns `text` broken between words into lines of at most `columns`, if no word is longer than that. All lines but
@@ -75,16 +76,16 @@ pub(crate) fn wrap(text: &str, columns: usize, indent: &str) -> String {
 /// Returns the number of columns that a text takes, whose colours take none.
 pub(crate) fn painted_width(text: &str) -> usize {
     if !text.contains('\x1b') {
-        return text.width();
+        return width(text);
     }
     // Stripping ends at the last blank, which counts.
     let blanks = text.len() - text.trim_end_matches(' ').len();
-    watchfire_term::plain::strip(text.as_bytes()).trim_end_matches(' ').width() + blanks
+    width(watchfire_term::plain::strip(text.as_bytes()).trim_end_matches(' ')) + blanks
 }
 
 /// Returns `text` filled up with blanks to `columns`.
 pub(crate) fn pad(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
 /// Returns a time as people write it: `0.4s`, `12s`, `3m 05s`, `2h 07m`.
@@ -129,6 +130,9 @@ mod tests {
 
     #[test]
     fn clipping_counts_columns() {
+        let clip = |text, columns| clip_with(text, columns, if columns > 0 { "…" } else { "" });
+        assert_eq!(clip_with("hello you", 8, "..."), "hello...");
+        assert_eq!(clip_with("hello", 2, ".."), "..");
         assert_eq!(clip("hello", 5), "hello");
         assert_eq!(clip("hello", 4), "hel…");
         assert_eq!(clip("漢字漢字", 5), "漢字…");

@@ -272,6 +272,11 @@ fn a_locale_without_utf_8_gets_ascii() {
         let (painted, _) = OnTerminal::start(&world, &root, args, &[("LC_ALL", "C")]).end();
         assert!(painted.is_ascii(), "{args:?}: {painted}");
     }
+    // A name that is cut has three dots, and its line still fits.
+    world.task(&root, "word ".repeat(30).trim(), "work 0.5 working\ndone\nexit 0");
+    let run = &["run", "2", "--no-sandbox"];
+    let (painted, _) = OnTerminal::start(&world, &root, run, &[("LC_ALL", "C")]).end();
+    assert!(painted.contains("..."), "{painted}");
     // What programs read has every character.
     world.run(&root, ["task", "add", "--title", "Grüße"]).good();
     let listed = world.start_with(&root, ["task", "list", "--json"], &[("LC_ALL", "C")]).end().stdout;

@@ -188,7 +188,7 @@ fn logs(model: &Model, frame: &mut Frame<'_>, area: Rect) {
 pub(crate) fn log_rows(log: &proto::Log, columns: u16) -> Vec<String> {
     let mut rows = wrapped(&plain::strip(log.content.as_bytes()), columns);
     if log.truncated {
-        rows.extend(wrapped("… It goes on: `watchfire logs` shows all of it.", columns));
+        rows.extend(wrapped("It goes on: `watchfire logs` shows all of it.", columns));
     }
     rows
 }
