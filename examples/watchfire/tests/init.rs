@@ -97,7 +97,7 @@ fn what_matters_is_asked() {
         ("Project name [shop]: ", ""),
         ("Project definition", ""),
         ("Agent (here: ", "nonsense"),
-        ("unknown backend", "scripted"),
+        ("error:\x1b[0m unknown agent", "scripted"),
         ("Command that merged work must pass (optional, or - for none) [cargo test]: ", ""),
         ("Auto-merge", ""),
         ("Auto-delete", ""),
@@ -132,7 +132,7 @@ fn doctor_fails_where_no_task_could_run() {
         fs::write(&path, text).unwrap();
     };
     fails("default_agent: codex", "✗ agent");
-    fails("default_agent: nonsense", "unknown backend");
+    fails("default_agent: nonsense", "unknown agent");
     fails("default_branch: nope", "there is no such branch");
     fails("max_parallel: 0", "max_parallel: expected a whole number from 1 on, found 0");
     fails("verify: ['# later']", "verify: a command that does nothing, found \"# later\"");

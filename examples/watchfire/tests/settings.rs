@@ -162,12 +162,28 @@ fn a_terminal_is_asked_for_each_setting() {
     let mut asked = OnTerminal::start(&world, &root, &["settings"], &[]);
     asked.wait_for("Project name [shop]: ");
     asked.keys.write_all(b"Corner shop\r").unwrap();
-    for question in ["Colour", "Default branch", "Agent", "Auto-merge", "Auto-delete", "Auto-start"] {
+    // A wrong answer is refused at once, and asked for again.
+    for (question, wrong, refusal) in [
+        ("Colour", "nothex", "not a colour"),
+        ("Default branch", "nosuch", "there is no such branch"),
+        ("Agent", "nosuch", "unknown agent"),
+        ("Auto-merge", "perhaps", "expected true or false"),
+    ] {
+        asked.wait_for(question);
+        asked.keys.write_all(format!("{wrong}\r").as_bytes()).unwrap();
+        asked.wait_for(&format!("error:\x1b[0m {refusal}"));
+        asked.keys.write_all(b"\r").unwrap();
+    }
+    for question in ["Auto-delete", "Auto-start"] {
         asked.wait_for(question);
         asked.keys.write_all(b"\r").unwrap();
     }
     asked.wait_for("Tasks at the same time");
-    asked.keys.write_all(b"2\r\r\r\r\r").unwrap();
+    asked.keys.write_all(b"2\r").unwrap();
+    asked.wait_for("Time limit");
+    asked.keys.write_all(b"forever\r").unwrap();
+    asked.wait_for("45m");
+    asked.keys.write_all(b"\r\r\r\r").unwrap();
     let (painted, code) = asked.end();
     assert_eq!(code, Some(0), "{painted}");
     let listed = world.run(&root, ["settings", "--list", "--json"]).good().json();

@@ -147,7 +147,7 @@ impl Backends {
             let known: Vec<_> = self.by_name.keys().map(BackendName::as_str).collect();
             let away = |known: &&str| strsim::damerau_levenshtein(known, &name.to_lowercase());
             let meant = known.iter().copied().min_by_key(away).filter(|known| away(known) <= name.len() / 3);
-            let error = Error::new(ErrorKind::UnknownBackend, "unknown backend")
+            let error = Error::new(ErrorKind::UnknownBackend, "unknown agent")
                 .with("name", name)
                 .with("known", if known.is_empty() { "none".to_owned() } else { known.join(", ") });
             match meant {

@@ -19,7 +19,7 @@ use super::program::schema;
 use super::settings;
 use super::task::ask;
 use crate::context::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::{compose, git, terminal, text};
 
 #[derive(Args, Debug, Default)]
@@ -360,7 +360,7 @@ fn ask_agent(settings: &Settings) -> Result<Option<BackendName>> {
         let name = answer.parse::<BackendName>();
         match name.and_then(|name| compose::check_agent(&name, settings).map(|()| name)) {
             Ok(name) => return Ok(Some(name)),
-            Err(error) => eprintln!("{}", error.report()),
+            Err(error) => Failure::from(error).print(false),
         }
     }
 }

@@ -77,7 +77,9 @@ pub(crate) async fn run(context: &Context, args: SettingsArgs) -> Result<Exit> {
             would_work(context, &place, &now, &patch).await?;
             patch
         }
-        (None, _) if !args.list && !context.out.json && terminal::is_interactive() => questions(&now)?,
+        (None, _) if !args.list && !context.out.json && terminal::is_interactive() => {
+            questions(context, &place, &now).await?
+        }
         (key, _) => return show(context, &json_of(&now)?, KeyFile::Project, key.as_deref()),
     };
     let changes = patch != ProjectPatch::new();
@@ -175,17 +177,47 @@ fn placed(settings: &Settings, path: &str, value: &str) -> CoreResult<Settings> 
     }
 }
 
-fn questions(now: &Project) -> Result<ProjectPatch> {
+/// Asks for each setting, again after an answer that cannot be taken.
+async fn questions(context: &Context, place: &OpenProject, now: &Project) -> Result<ProjectPatch> {
     let all = json_of(now)?;
     let mut patch = ProjectPatch::new();
     for (key, question) in OF_PROJECT {
         let before = shown(all.get(key));
-        let answer = ask::line(question, &text::line(&before))?;
-        if answer != before {
-            patch = with(patch, now, key, &answer)?;
+        loop {
+            let answer = ask::line(question, &text::line(&before))?;
+            if answer == before {
+                break;
+            }
+            match answered(context, place, now, key, &answer).await {
+                Ok(()) => {
+                    patch = with(patch, now, key, &answer)?;
+                    break;
+                }
+                Err(failure) => failure.print(false),
+            }
         }
     }
     Ok(patch)
+}
+
+/// Refuses an answer that could not be saved, or with which no run could start.
+async fn answered(
+    context: &Context,
+    place: &OpenProject,
+    now: &Project,
+    key: &str,
+    answer: &str,
+) -> Result<()> {
+    let patch = with(ProjectPatch::new(), now, key, answer)?;
+    let mut next = now.clone();
+    patch.apply(&mut next, &Timestamp::from_unix_millis(0));
+    // The file is read with the same rules.
+    serde_json::from_value::<Project>(json_of(&next)?).map_err(|error| {
+        Error::new(ErrorKind::InvalidInput, in_words(&error.to_string()))
+            .with("file", "project.yaml")
+            .with("field", key)
+    })?;
+    would_work(context, place, now, &patch).await
 }
 
 /// Adds a change of `now` to a patch.
