@@ -53,6 +53,27 @@ fn mistakes_fit_a_terminal() {
     }
 }
 
+/// Warnings of a run break at words, drawn in place or not.
+#[test]
+fn warnings_of_a_run_fit_a_terminal() {
+    let world = World::new();
+    let root = world.project("project", "stall_aftr: 10m");
+    world.task(&root, "Good", "done");
+    std::fs::write(root.join(".watchfire/tasks/0002.yaml"), "task_number: 2\nstatus: redy\n").unwrap();
+    for term in ["xterm", "dumb"] {
+        let run = ["run", "all", "--no-sandbox"];
+        let (painted, _) = OnTerminal::start(&world, &root, &run, &[("NO_COLOR", "1"), ("TERM", term)]).end();
+        let told = watchfire_term::plain::strip(painted.as_bytes());
+        let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["`stall_aftr` is no key", "did you mean `stall_after`", "0002.yaml"] {
+            assert!(words.contains(part), "{part}: {painted}");
+        }
+        // The terminal itself gets no line to break, which it would do inside a word.
+        let long: Vec<_> = told.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty(), "{term}: {long:#?}");
+    }
+}
+
 /// The vendor's program has the terminal, and says whether it went well.
 #[test]
 fn a_sign_in_is_the_agents_own() {

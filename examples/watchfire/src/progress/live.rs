@@ -11,6 +11,7 @@ use watchfire_core::schedule::{Change, LifeState};
 
 use super::View;
 use super::board::{Board, Kind, Row, Said};
+use crate::fit::fitted;
 use crate::out::Out;
 use crate::style::Style;
 use crate::terminal::{self, Changed};
@@ -50,7 +51,8 @@ impl Live {
         let mut text = String::from("\x1b[?2026h");
         // With the present width: after a resize the old lines may have wrapped.
         text.push_str(&erase(&self.drawn, columns));
-        for line in said {
+        // Not into the last column, of which the erasing would take the character.
+        for line in fitted(&said.join("\n"), columns.saturating_sub(1)).lines() {
             text.push_str(line);
             text.push_str("\x1b[K\r\n");
         }

@@ -30,7 +30,7 @@ impl View for Lines {
 
     fn change(&mut self, change: &Change, now: Instant) {
         for said in self.board.take_in(change, now) {
-            self.out.line(said.text);
+            self.note(&said.text);
         }
     }
 
@@ -43,6 +43,6 @@ impl View for Lines {
     }
 
     fn note(&mut self, text: &str) {
-        self.out.line(text);
+        self.out.text(&format!("{text}\n"));
     }
 }
