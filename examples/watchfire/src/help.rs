@@ -1,7 +1,5 @@
 //! Prints help texts: as wide as the terminal, and at most 100 columns.
 
-use std::io::{IsTerminal as _, stdout};
-
 use crate::fit::fitted;
 use crate::terminal;
 
@@ -10,13 +8,12 @@ const WIDEST: usize = 100;
 
 /// Prints a help text.
 pub(crate) fn print(help: &str) {
-    crate::out::Out::new(false).raw(&wrapped(help, stdout().is_terminal()));
+    crate::out::Out::new(false).raw(&wrapped(help));
 }
 
-/// Breaks the lines of a help text.
-pub(crate) fn wrapped(help: &str, on_terminal: bool) -> String {
-    let columns = if on_terminal { usize::from(terminal::size().cols()) } else { WIDEST };
-    fitted(&joined(help), columns.min(WIDEST))
+/// Breaks the lines of a help text. In a pipe, too: a terminal is likely to be at its other end.
+pub(crate) fn wrapped(help: &str) -> String {
+    fitted(&joined(help), terminal::columns().min(WIDEST))
 }
 
 /// Joins the lines of each paragraph: their source breaks them for its own readers.

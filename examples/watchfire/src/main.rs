@@ -117,7 +117,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         };
         Failure::usage(message, hint).print(true);
     } else if error.kind() == Kind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let help = help::wrapped(&error.render().to_string(), std::io::stderr().is_terminal());
+        let help = help::wrapped(&error.render().to_string());
         // If the output cannot be written, there is no place left to report that.
         let _ = std::io::stderr().write_all(help.as_bytes());
     } else if error.use_stderr() {

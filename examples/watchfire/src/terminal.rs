@@ -1,6 +1,7 @@
 //! Reads and changes the person's terminal, and puts it back as it was, even if the program ends in between.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin, stdout};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
@@ -31,6 +32,21 @@ pub(crate) fn size() -> Size {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size::new(size.ws_col, size.ws_row),
         _ => Size::default(),
     }
+}
+
+/// Returns the columns of the terminal that we print to. In a pipe those of `$COLUMNS`, else of the terminal from which
+/// we were started, else 80.
+pub(crate) fn columns() -> usize {
+    let of = |terminal: BorrowedFd<'_>| {
+        tcgetwinsize(terminal).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    of(stdout().as_fd())
+        .or_else(told)
+        .or_else(|| of(stdin().as_fd()))
+        .or_else(|| of(std::io::stderr().as_fd()))
+        .or_else(|| of(std::fs::File::open("/dev/tty").ok()?.as_fd()))
+        .unwrap_or(80)
 }
 
 /// Returns true for a terminal that cannot place a cursor.

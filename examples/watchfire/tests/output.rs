@@ -16,6 +16,19 @@ fn help_is_shown() {
     assert!(said.contains("needs a terminal") && said.contains("watchfire --help"), "{said}");
 }
 
+/// In a pipe, too: a terminal is likely to be at its other end.
+#[test]
+fn help_is_as_wide_as_it_is_told() {
+    let world = World::new();
+    let at = world.empty("x");
+    let widest = |columns: &str| {
+        let output = world.command(&at, ["run", "--help"]).env("COLUMNS", columns).output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        help.lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!((61..=80).contains(&widest("80")) && (81..=100).contains(&widest("300")));
+}
+
 /// A shell asks by a variable. It gets tasks with their titles, and nothing is made meanwhile.
 #[test]
 fn shells_complete_tasks_and_agents() {
