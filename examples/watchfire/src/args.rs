@@ -32,7 +32,7 @@ Examples:
   watchfire                            open the terminal interface
   watchfire demo                       see it work, in a scratch folder, without an account
   watchfire init --yes                 make the repository in this folder a project
-  watchfire task add --title 'Add a login page' --prompt 'Follow docs/ui.md.' --ready
+  watchfire task add --title 'Add a login' --prompt 'Follow docs/ui.md.' --ready
   watchfire run all                    run all ready tasks, then exit
 
 Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 tasks need a person, 130 interrupted.

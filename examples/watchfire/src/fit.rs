@@ -25,7 +25,8 @@ fn one(line: &str, columns: usize) -> String {
         start + text::painted_width(&words[..end]) + gap
     });
     // On a narrow terminal the rest of a line begins further left, or it would have no room.
-    let indent = column.filter(|column| column * 2 <= columns).unwrap_or(start + 2);
+    let has_room = |column: &usize| column * 2 <= columns || column + 20 <= columns;
+    let indent = column.filter(has_room).unwrap_or(start + 2);
     text::wrap(line, columns, &" ".repeat(if column.is_none() { start } else { indent }))
 }
 

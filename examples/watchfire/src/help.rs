@@ -61,6 +61,18 @@ mod tests {
             }
             let help = command.render_long_help().to_string();
             assert!(command.is_hide_set() || help.contains("Examples:"), "{}", command.get_name());
+            let examples = help.split("Examples:\n").nth(1).unwrap_or_default();
+            for line in examples.lines().take_while(|line| !line.is_empty()) {
+                let (example, note) = line.trim_start().split_once("  ").unwrap_or((line.trim_start(), ""));
+                // What is wrapped breaks when it is typed as shown.
+                assert!(text::width(example) <= 78, "{example}");
+                // The rest of a note would look like an example.
+                let column = line.len() - note.trim_start().len();
+                let fits = |line: &str| text::width(line) <= 80;
+                let is_note = |rest: &str| rest.find(|c| c != ' ') == Some(column);
+                let shown = fitted(line, 80);
+                assert!(shown.lines().all(fits) && shown.lines().skip(1).all(is_note), "{shown}");
+            }
             for columns in [60, 80, 100] {
                 let help = fitted(&joined(&command.render_long_help().to_string()), columns);
                 let too_long: Vec<_> = help.lines().filter(|line| text::width(line) > columns).collect();

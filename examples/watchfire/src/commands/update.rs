@@ -37,7 +37,8 @@ The releases are the tags such as v1.2.3 of the git repository that `updates.sou
 looked up, and nothing is ever sent but git's question for tags. A release is built from its source by cargo.
 
 Examples:
-  watchfire settings --global updates.source https://github.com/watchfire-io/watchfire-rs
+  watchfire settings --global updates.source \\
+    https://github.com/watchfire-io/watchfire-rs
   watchfire update --check
   watchfire update")]
 pub(crate) struct UpdateArgs {

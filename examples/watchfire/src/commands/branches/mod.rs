@@ -21,7 +21,8 @@ merged goes under a rescue reference first. While tasks run in this project, wai
 
 Examples:
   watchfire branches
-  watchfire branches --json | jq -r '.branches[] | select(.status == \"unmerged\").branch'
+  watchfire branches --json |
+    jq -r '.branches[] | select(.status == \"unmerged\").branch'
   watchfire branches merge 3 4
   watchfire branches delete --merged
   watchfire branches delete 5 --discard

@@ -85,7 +85,7 @@ The task is run again, on the work as it is, and its agent reads the text first.
 was merged stays merged, and the agent goes on from there. An agent that is at work gets texts by `watchfire send`.
 
 Examples:
-  watchfire send-back 3 'the dates must be UTC, and there is no test for the empty list'
+  watchfire send-back 3 'the dates must be UTC, and an empty list has no test'
   watchfire send-back 3 - < review.txt
 
 Exit codes: 0 merged, 3 the task needs a person, 130 interrupted.")]

@@ -75,7 +75,7 @@ pub(crate) enum TaskCommand {
 
 const EXAMPLES: &str = "\
 Examples:
-  watchfire task add --title 'Add a login page' --prompt 'Follow docs/ui.md.' --ready
+  watchfire task add --title 'Add a login' --prompt 'Follow docs/ui.md.' --ready
   watchfire task list --status ready
   watchfire task edit 3 --title 'Add a sign-in page'
   watchfire task ready 1 2 3
