@@ -108,7 +108,9 @@ impl Failure {
         let Told { message, facts, because, hint } = self.told();
         let mut lines = vec![format!("{} {}", style.red("error:"), text::line(&message))];
         // Every part may hold text from files, with escape sequences in it.
-        lines.extend(facts.iter().map(|(name, value)| format!("  {name}: {}", text::line(value))));
+        // A fact that the message has is not repeated.
+        let facts = facts.iter().filter(|(name, value)| !message.ends_with(&format!("({name} {value})")));
+        lines.extend(facts.map(|(name, value)| format!("  {name}: {}", text::line(value))));
         lines.extend(because.iter().map(|source| format!("  because: {}", text::line(source))));
         lines.extend(hint.map(|hint| format!("{} {}", style.cyan("hint:"), text::line(&hint))));
         lines.push(String::new());
@@ -138,10 +140,12 @@ impl Failure {
             Self::Remote { error, .. } | Self::Attach { error, .. } => {
                 let mut facts = error.details.clone();
                 return Told {
-                    message: error.message.clone(),
+                    message: message(&error.message, error.details.get("pid").map(String::as_str)),
                     because: facts.remove("because").into_iter().collect(),
                     facts: facts.into_iter().collect(),
-                    hint: error.hint.clone().or_else(|| hint(&error.code, &error.message)),
+                    hint: error.hint.clone().or_else(|| {
+                        hint(&error.code, &error.message, error.details.get("task").map(String::as_str))
+                    }),
                 };
             }
             Self::Usage { message, hint } => {
@@ -152,10 +156,13 @@ impl Failure {
         let facts = error.context().filter(|(name, _)| *name != "hint");
         let sources = std::iter::successors(std::error::Error::source(error), |error| error.source());
         Told {
-            message: error.message().to_owned(),
+            message: message(error.message(), error.detail("pid")),
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             because: sources.map(ToString::to_string).collect(),
-            hint: error.detail("hint").map(str::to_owned).or_else(|| hint(error.code(), error.message())),
+            hint: error
+                .detail("hint")
+                .map(str::to_owned)
+                .or_else(|| hint(error.code(), error.message(), error.detail("task"))),
         }
     }
 }
@@ -169,15 +176,29 @@ struct Told {
     hint: Option<String>,
 }
 
+/// Returns the message in the words of the command line: the library does not know our program.
+fn message(message: &str, pid: Option<&str>) -> String {
+    match (message, pid) {
+        ("another orchestrator works on this project", Some(pid)) => {
+            format!("another watchfire works on this project (pid {pid})")
+        }
+        _ => message.to_owned(),
+    }
+}
+
 /// Returns a hint for an error that has none: the library does not know our commands.
-fn hint(code: &str, message: &str) -> Option<String> {
+fn hint(code: &str, message: &str, task: Option<&str>) -> Option<String> {
     Some(match code {
+        "invalid_input" if message == "the task is done; set it back to ready first" => {
+            format!("watchfire task ready {}", task?.trim_start_matches('0'))
+        }
         "not_found" if message == "no such task" => {
             "watchfire task list shows them, and watchfire task list-deleted those in the trash".to_owned()
         }
         "malformed" => "mend the file; watchfire doctor looks at all of them".to_owned(),
         "locked" => {
-            "another watchfire works on this project; wait for it, or end the process of that pid".to_owned()
+            "`watchfire sessions` shows its agents; wait for its end, or stop it with Ctrl+C where it runs"
+                .to_owned()
         }
         "policy_unenforceable" | "sandbox_unavailable" => {
             "watchfire doctor shows what this machine can enforce; --no-sandbox runs without".to_owned()

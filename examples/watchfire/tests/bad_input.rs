@@ -51,6 +51,9 @@ fn usage_errors() {
     world.task(&root, "Whose", "done");
     let error = world.run(&root, ["run", "all", "--agent", "nobody", "--json"]).code(1).json_error();
     assert!(error["details"]["known"].as_str().unwrap().contains("mine"), "{error}");
+    world.run(&root, ["task", "done", "1"]).good();
+    let error = world.run(&root, ["run", "1"]).code(1).stderr;
+    assert!(error.contains("hint: watchfire task ready 1\n"), "{error}");
     world.run(&root, ["task", "delete", "1"]).good();
     let error = world.run(&root, ["run", "all", "3", "--json"]).code(2).json_error();
     assert_eq!(error["message"], "all and single tasks are named at once");

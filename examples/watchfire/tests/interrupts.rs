@@ -100,6 +100,9 @@ fn two_runs_on_one_project() {
     let error = world.run(&root, ["run", "all", "--json"]).code(1).json_error();
     assert_eq!(error["code"], "locked");
     assert_eq!(error["details"]["pid"], first.pid().to_string());
+    let said = world.run(&root, ["undo", "1"]).code(1).stderr;
+    let holder = format!("error: another watchfire works on this project (pid {})\n", first.pid());
+    assert!(said.starts_with(&holder) && said.contains("hint: `watchfire sessions`"), "{said}");
     // Tasks can be looked at and changed meanwhile.
     assert_eq!(world.states(&root), [(1, "running".to_owned())]);
     world.run(&root, ["task", "add", "--title", "Later"]).good();
