@@ -7,7 +7,7 @@ use watchfire_core::clock::{Clock, SystemClock};
 use watchfire_core::journal::Journal;
 use watchfire_core::model::{Project, ProjectId, Task, TaskNumber};
 use watchfire_core::orchestrator::TaskInfo;
-use watchfire_core::store::{Home, TaskStore, YamlOptions, YamlStore};
+use watchfire_core::store::{Home, TaskQuery, TaskStore, YamlOptions, YamlStore};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::out::Out;
@@ -121,6 +121,12 @@ impl OpenProject {
         let is_open = Journal::writer(&journal).is_some();
         let (state, _) = Journal::read(journal)?;
         Ok(tasks.into_iter().map(|task| status::info(task, &state, is_open)).collect())
+    }
+
+    /// Returns all tasks with their states, but for those in the trash.
+    pub(crate) async fn all_infos(&self) -> Result<Vec<TaskInfo>> {
+        let tasks = self.store.list(&TaskQuery::new()).await?.tasks;
+        self.infos(tasks.into_iter().map(|task| task.value))
     }
 
     /// Returns one task with its state.

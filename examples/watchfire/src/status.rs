@@ -45,9 +45,35 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
     }
 }
 
+/// Returns the word for the state of a task. Of a merge that one of `all` has taken back it says so.
+pub(crate) fn word(info: &TaskInfo, all: &[TaskInfo]) -> String {
+    let by = taken_back(info, all).filter(|_| info.word() == MERGED);
+    by.map_or_else(
+        || info.word().to_owned(),
+        |by| format!("{MERGED}, taken back by #{}", by.task.task_number),
+    )
+}
+
+const MERGED: &str = "merged";
+
+/// Returns the task whose merge has taken back the last one of `info`, unless it was taken back itself.
+fn taken_back<'a>(info: &TaskInfo, all: &'a [TaskInfo]) -> Option<&'a TaskInfo> {
+    let merge = info.last_merge()?;
+    // As undoing writes it.
+    let begins = format!("Take back what #{} (", info.task.task_number);
+    let takes_back = |by: &&TaskInfo| {
+        by.task.task_number > info.task.task_number
+            && by.task.prompt.starts_with(&begins)
+            && by.task.prompt.contains(&merge.commit)
+            && by.word() == MERGED
+            && taken_back(by, all).is_none()
+    };
+    all.iter().find(takes_back)
+}
+
 /// Returns the remark beside the title, if the mark does not say everything.
-pub(crate) fn remark(info: &TaskInfo) -> String {
-    let state = info.word();
+pub(crate) fn remark(info: &TaskInfo, all: &[TaskInfo]) -> String {
+    let state = word(info, all);
     let first = |reason: String| text::line(reason.lines().next().unwrap_or_default());
     // The heading of the list already says it.
     if state == info.task.status.as_str() {
@@ -55,7 +81,7 @@ pub(crate) fn remark(info: &TaskInfo) -> String {
         return refinement.map(first).unwrap_or_default();
     }
     let reason = reason(info).map(first);
-    reason.map_or_else(|| state.to_owned(), |reason| format!("{state}: {reason}"))
+    reason.map_or_else(|| state.clone(), |reason| format!("{state}: {reason}"))
 }
 
 fn reason(info: &TaskInfo) -> Option<String> {

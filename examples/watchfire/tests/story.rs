@@ -262,12 +262,21 @@ fn what_was_merged_is_undone() {
     assert_eq!(world.git(&root, &["rev-parse", "main^1"]), before, "the history stays");
     let shown = world.run(&root, ["task", "show", "3"]).good().stdout;
     assert!(shown.contains("Undo #0001: first") && shown.contains("merged"), "{shown}");
+    let told = || {
+        let list = world.run(&root, ["task", "list", "--status", "done"]).good().stdout;
+        let said = ["1", "2", "3"].map(|task| world.run(&root, ["task", "show", task]).good().stdout);
+        said.map(|shown| shown.lines().nth(1).unwrap_or_default().to_owned()).join(";") + &list
+    };
+    let by = told();
+    assert_eq!(by.matches("merged, taken back by #0003").count(), 2, "{by}");
     // A second time there is nothing, and no task is left of the asking.
     let nothing = world.run(&root, ["undo", "1"]).code(1).stderr;
     assert!(nothing.contains("nothing of its last merge any more"), "{nothing}");
     assert_eq!(world.states(&root).len(), 3);
     let said = world.run(&root, ["undo", "3", "--json"]).good().json();
     assert!(root.join("one.txt").exists() && said["good"] == true, "{said}");
+    let by = told();
+    assert!(!by.contains("by #0003") && by.matches("taken back by #0005").count() == 2, "{by}");
     // Whatever became of the task after its merge.
     world.run(&root, ["task", "edit", "2", "--prompt", "```watchfire-script\nfail not today\n```"]).good();
     world.run(&root, ["send-back", "2", "more", "--no-sandbox"]).code(3);

@@ -42,7 +42,8 @@ pub(super) async fn look(open: &OpenProject) -> Section {
                         infos.iter().filter(|info| info.life.as_ref().is_some_and(|it| it.waits_for_person()))
                     {
                         let number = info.task.task_number;
-                        let mut line = Line::new(State::Plain, format!("#{number}"), status::remark(info));
+                        let mut line =
+                            Line::new(State::Plain, format!("#{number}"), status::remark(info, &[]));
                         line.more.extend(info.state().and_then(|state| run::next_step_of(number, state)));
                         waiting.push(json!({
                             "task": number, "state": info.word(), "detail": info.detail(), "cure": line.more.first(),

@@ -42,15 +42,19 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
     let none = none(&args);
     let mut query = TaskQuery::new();
     query.status = args.status;
-    query.label = args.label;
+    query.label = args.label.clone();
     query.deleted = args.deleted;
     let list = project.store.list(&query).await?;
     let tasks = project.infos(list.tasks.into_iter().map(|task| task.value))?;
+    // A task that took back another may not be in a part of the list.
+    let is_part = args.status.is_some() || args.label.is_some() || args.deleted;
+    let others = if is_part { project.all_infos().await? } else { Vec::new() };
+    let all = if is_part { &others } else { &tasks };
     let value = json!({
         "tasks": tasks.iter().map(status::json).collect::<Vec<_>>(),
         "malformed": list.malformed,
     });
-    context.out.report(value, |out| text(out, &tasks, &list.malformed, &none));
+    context.out.report(value, |out| text(out, &tasks, all, &list.malformed, &none));
     Ok(Exit::Good)
 }
 
@@ -67,7 +71,7 @@ fn none(args: &ListArgs) -> String {
     }
 }
 
-fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], none: &str) -> String {
+fn text(out: Out, tasks: &[TaskInfo], all: &[TaskInfo], malformed: &[Malformed], none: &str) -> String {
     let mut lines = Vec::new();
     // In a pipe nothing is cut.
     let columns = if out.terminal { usize::from(terminal::size().cols()) } else { usize::MAX };
@@ -76,7 +80,7 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], none: &str) -> St
         let tasks: Vec<_> = tasks.iter().filter(|info| info.task.status == status).collect();
         if !tasks.is_empty() {
             lines.push(out.style.bold(&format!("{heading} ({})", tasks.len())));
-            lines.extend(tasks.into_iter().map(|info| item(out, info, columns)));
+            lines.extend(tasks.into_iter().map(|info| item(out, info, all, columns)));
         }
     }
     if tasks.is_empty() && malformed.is_empty() {
@@ -94,9 +98,9 @@ fn text(out: Out, tasks: &[TaskInfo], malformed: &[Malformed], none: &str) -> St
     lines.join("\n")
 }
 
-fn item(out: Out, info: &TaskInfo, columns: usize) -> String {
+fn item(out: Out, info: &TaskInfo, all: &[TaskInfo], columns: usize) -> String {
     let line = format!("  {}", one_line(out, info));
-    let mut extras = vec![status::remark(info)];
+    let mut extras = vec![status::remark(info, all)];
     // A life has a remark of its own, which says what it waits for.
     if !info.task.depends_on.is_empty() && info.life.is_none() {
         let numbers: Vec<_> = info.task.depends_on.iter().map(|number| format!("#{number}")).collect();

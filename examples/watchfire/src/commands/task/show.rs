@@ -19,6 +19,7 @@ use crate::{status, text};
 pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let project = context.project().await?;
     let info = project.info(args.number).await?;
+    let state = status::word(&info, &project.all_infos().await?);
     let logs = project.home.logs_dir(&project.id);
     let spent = Spent::of_task(&logs, args.number)?;
     let mut sessions = SessionLog::list(&logs)?;
@@ -31,9 +32,9 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let tool_files = tool_files(&project.root, args.number).await;
     value["tool_files"] = json!(tool_files);
     value["merge_commit"] = json!(info.last_merge().map(|merge| merge.commit));
-    context
-        .out
-        .report(json!({ "task": value }), |out| text(out, &info, spent, &sessions, &refused, &tool_files));
+    context.out.report(json!({ "task": value }), |out| {
+        text(out, &info, state, spent, &sessions, &refused, &tool_files)
+    });
     Ok(Exit::Good)
 }
 
@@ -61,6 +62,7 @@ fn between(from: &Timestamp, to: &Timestamp) -> Option<Duration> {
 fn text(
     out: Out,
     info: &TaskInfo,
+    state: String,
     spent: Spent,
     sessions: &[SessionLog],
     refused: &[Refusal],
@@ -74,7 +76,7 @@ fn text(
             lines.push(format!("  {}  {}", out.style.dim(&text::pad(name, 10)), text::line(&value)));
         }
     };
-    field("state", info.word().to_owned());
+    field("state", state);
     field("agent", task.agent.as_ref().map(ToString::to_string).unwrap_or_default());
     let numbers = task.depends_on.iter().map(|number| format!("#{number}")).collect::<Vec<_>>();
     field("depends on", numbers.join(", "));
