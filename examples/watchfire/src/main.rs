@@ -29,13 +29,15 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
 use clap::error::ErrorKind as Kind;
+use clap::{CommandFactory as _, Parser as _};
 
-use args::Cli;
+use args::{Cli, Command};
+use commands::task::TaskCommand;
 use failure::Failure;
 use style::Style;
 use watchfire_core::Error;
+use watchfire_core::model::TaskNumber;
 
 // Linking the crate registers its agents.
 use watchfire_backends as _;
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     watchfire_core::process::helper::run_if_asked();
     complete::run_if_asked();
     // Not `parse`, which would print its own error text even with `--json`.
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(known) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
@@ -93,6 +95,32 @@ fn raise_descriptor_limit() {
     }
 }
 
+/// Refuses a word after `task` that is neither a command nor a number, as the parser refuses other unknown commands.
+fn known(cli: Cli) -> Result<Cli, clap::Error> {
+    let Some(Command::Task(TaskCommand::Number(words))) = &cli.command else { return Ok(cli) };
+    if words.first().is_some_and(|word| word.parse::<TaskNumber>().is_err()) {
+        // Made anew: a command that takes other words cannot be told to take none.
+        let strict = |task: clap::Command| {
+            clap::Command::new("task").subcommand_required(true).subcommands(task.get_subcommands().cloned())
+        };
+        Cli::command().mut_subcommand("task", strict).try_get_matches()?;
+    }
+    Ok(cli)
+}
+
+/// Returns the command that the command line names, such as `watchfire task add`.
+fn named() -> String {
+    let all = Cli::command();
+    let (mut at, mut path) = (&all, all.get_name().to_owned());
+    for word in std::env::args_os().skip(1) {
+        if let Some(next) = at.find_subcommand(&word) {
+            path = format!("{path} {}", next.get_name());
+            at = next;
+        }
+    }
+    path
+}
+
 /// Prints help, the version, or the mistake in the command line, which is printed as JSON if the command line asks
 /// for JSON.
 fn refuse(error: &clap::Error) -> ExitCode {
@@ -113,7 +141,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let message = message.trim_start_matches("error: ");
         let hint = match tips.first() {
             Some(tip) => tip.trim_start_matches("tip: "),
-            None => "watchfire --help, and --help after each command",
+            None => &format!("{} --help", named()),
         };
         Failure::usage(message, hint).print(true);
     } else if error.kind() == Kind::DisplayHelpOnMissingArgumentOrSubcommand {

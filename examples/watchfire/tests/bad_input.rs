@@ -46,6 +46,12 @@ fn usage_errors() {
     world.run(&root, ["task", "show", "9"]).code(1);
     let error = world.run(&root, ["undo", "--json"]).code(2).json_error();
     assert_eq!(error["message"], "the following required arguments were not provided: <N>");
+    assert_eq!(error["hint"], "watchfire undo --help");
+    let error = world.run(&root, ["task", "show", "x", "--json"]).code(2).json_error();
+    assert_eq!(error["hint"], "watchfire task show --help");
+    let error = world.run(&root, ["task", "lst"]).code(2).stderr;
+    assert!(error.contains("unrecognized subcommand 'lst'") && error.contains("'list'"), "{error}");
+    assert!(world.run(&root, ["task", "9", "9"]).code(2).stderr.contains("no such command: task 9 9"));
     fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\nagents: {mine: {path: sh}}\n")
         .unwrap();
     world.task(&root, "Whose", "done");

@@ -11,6 +11,8 @@ fn help_is_shown() {
     let world = World::new();
     let at = world.empty("x");
     world.run(&at, ["task", "add", "--help"]).good().stdout.find("Examples:").unwrap();
+    let of_agents = world.run(&at, ["agent", "generate", "--help"]).good().stdout;
+    assert!(of_agents.contains("  watchfire agent generate tasks "), "{of_agents}");
     // Without a command it is the terminal interface, which says what to do where there is no terminal.
     let said = world.run(&at, [] as [&str; 0]).code(2).stderr;
     assert!(said.contains("needs a terminal") && said.contains("watchfire --help"), "{said}");

@@ -233,7 +233,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "sandbox.network", NETWORK, "`open`", "sandboxes", "closed", "The network of agents."),
     key(Settings, "sandbox.deny_ports", Numbers, "none", "sandboxes", "[5432]", "TCP ports that agents cannot connect to, on any host."),
     key(Settings, "sandbox.tmp", SHARING, "`private`", "sandboxes", "shared", "The `/tmp` of sessions."),
-    key(Settings, "sandbox.caches", SHARING, "the person's, with what a session writes kept apart", "sandboxes", "private", "The caches of package managers."),
+    key(Settings, "sandbox.caches", SHARING, "yours; what a session writes is kept apart", "sandboxes", "private", "The caches of package managers."),
     key(Settings, "sandbox.caches_max_mb", Number, "2048", "sandboxes", "500", "Maximum size of what a project's sessions add to these caches and keep for the next ones, in MiB. `0` keeps nothing."),
     key(Settings, "sandbox.step_down", OneOf(&["refuse", "allow"]), "`refuse`", "sandboxes", "allow", "Accepts a weaker sandbox on machines without namespaces."),
     key(Settings, "sandbox.limits", Section, "", "", "", "Limits of one session."),

@@ -28,7 +28,17 @@ pub(crate) enum AgentCommand {
     #[command(after_help = "Examples:\n  watchfire agent wildfire")]
     Wildfire(OfAgent),
     /// Let an agent propose the definition of the project, or tasks; the same as `watchfire generate`
-    #[command(visible_alias = "gen")]
+    #[command(
+        visible_alias = "gen",
+        after_help = "\
+An agent reads the project and writes; nothing of it counts before you accept it. Tasks become drafts.
+
+Examples:
+  watchfire agent generate tasks            show what an agent proposes, and ask
+  watchfire agent generate definition --yes
+
+Exit codes: 0 accepted, 3 not accepted, 130 interrupted."
+    )]
     Generate(GenerateArgs),
     /// Stop everything that runs in this project; work is kept, and no task starts by itself until you start something
     #[command(after_help = "Examples:\n  watchfire agent stop")]

@@ -82,7 +82,7 @@ pub(super) fn look(
     knob("sandbox.network", network(tight.network), network(own.network), "open");
     knob("sandbox.deny_ports", ports(&tight.deny_ports), ports(&own.deny_ports), "none");
     knob("sandbox.tmp", sharing(tight.tmp), sharing(own.tmp), "private");
-    let caches = "the person's, with what a session writes kept apart";
+    let caches = "yours; what a session writes is kept apart";
     knob("sandbox.caches", sharing(tight.caches), sharing(own.caches), caches);
     let kept = own.caches_max_mb.map(|size| size.to_string());
     knob("sandbox.caches_max_mb", kept.clone(), kept, "2048");
