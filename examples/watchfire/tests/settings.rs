@@ -212,8 +212,10 @@ fn every_spelling_works() {
     let edits = &[("EDITOR", "sed -i s/One/First/")];
     assert_eq!(OnTerminal::start(&world, &root, &["task", "1"], edits).end().1, Some(0));
     assert!(world.run(&root, ["task", "ls"]).good().stdout.contains("First"));
-    for bad in [&["task", "one"][..], &["task", "1", "2"]] {
-        assert!(world.run(&root, bad).code(2).stderr.contains("no such command"), "{bad:?}");
+    for (bad, told) in
+        [(&["task", "one"][..], "unrecognized subcommand 'one'"), (&["task", "1", "2"], "no such command")]
+    {
+        assert!(world.run(&root, bad).code(2).stderr.contains(told), "{bad:?}");
     }
     let version = world.run(&root, ["version"]).good().stdout;
     for words in [&["-v"][..], &["--version"], &["v"]] {
