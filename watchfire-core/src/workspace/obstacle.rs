@@ -131,10 +131,10 @@ obstacles! {
     /// The agent left a merge unfinished: files still have conflict marks.
     UnfinishedMerge = "unfinished_merge",
         "resolve the conflict marks on the branch, or accept them with `watchfire branches merge N --accept-marks`";
-    /// A restart has lost variables that the verify commands would get.
-    VariablesGone = "variables_gone", "run `watchfire resume N` where these variables are set";
     /// Writing to the checkout failed for another reason, which the message names.
     WriteFailed = "write_failed", "repair what the message names";
+    /// A restart has lost variables that the verify commands would get.
+    VariablesGone = "variables_gone", "run `watchfire resume N` where these variables are set";
 }
 
 impl fmt::Display for ObstacleKind {
