@@ -44,7 +44,7 @@ fn tests_that_the_pages_name_exist() {
     assert!(missing.is_empty(), "renamed or gone: {missing:?}");
 }
 
-/// What a page shows of tests are these tests.
+/// The page shows the tests as they are in their files.
 #[test]
 fn the_page_on_testing_shows_the_tests() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();

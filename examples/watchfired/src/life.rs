@@ -78,7 +78,7 @@ impl Options {
     /// Returns an error if the daemon could not start with these options, before anything is started.
     ///
     /// # Errors
-    /// Those of the files that the options name.
+    /// `invalid_input` for options that do not fit together; errors of the files that they name.
     pub fn check(&self) -> Result<()> {
         #[cfg(feature = "otel")]
         if let Some(endpoint) = &self.otlp_endpoint {

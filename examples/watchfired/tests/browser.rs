@@ -39,7 +39,7 @@ fn no_chromium() -> Option<String> {
     chromium().is_none().then(|| "no Chromium".to_owned())
 }
 
-/// A server of one page, to which the page tells what it got.
+/// A server with one page, which reports its results back here.
 struct Server {
     port: u16,
     said: Receiver<Value>,
@@ -172,7 +172,7 @@ fn pages_work_with_token_and_origin_only() {
     assert_eq!(running.child.try_wait().unwrap(), None, "it has ended");
 }
 
-/// What calls could have changed.
+/// The state that a call could have changed.
 fn state(world: &World) -> String {
     support::block_on(async {
         let daemon = world.connect().await;

@@ -20,7 +20,7 @@ use support::{World, calls, start, until_task};
 use watchfire_core::process::helper::Helper;
 use watchfire_core::sandbox::conformance::test_homes;
 
-/// What the agent tried, with what, and the result.
+/// An attempt of the agent: the call, the credential and the result.
 type Row = (String, String, String);
 
 fn main() {

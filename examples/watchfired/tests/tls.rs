@@ -88,7 +88,7 @@ async fn ping(remote: &Remote) -> Option<Code> {
     answered(DaemonServiceClient::new(remote.connect().await.ok()?).ping(()).await)
 }
 
-/// Returns the code of an answer, if it is the daemon's and not that of a broken connection.
+/// Returns the code of the daemon's answer. A broken connection has none.
 fn answered(answer: Result<tonic::Response<()>, tonic::Status>) -> Option<Code> {
     let code = answer.map_or_else(|status| status.code(), |_| Code::Ok);
     [Code::Ok, Code::Unauthenticated, Code::PermissionDenied].contains(&code).then_some(code)
@@ -133,7 +133,7 @@ async fn a_client_needs_a_certificate_of_the_authority_and_the_token() {
     world.connect().await.service().ping(()).await.unwrap();
 }
 
-/// A name of somebody else's that leads here is none of the certificate's.
+/// A foreign name that resolves to this machine is not in the certificate.
 #[tokio::test]
 async fn the_host_of_a_request_is_one_of_the_certificate() {
     let world = World::new();

@@ -28,7 +28,7 @@ pub struct FakeHost(watch::Sender<Launched>);
 
 #[derive(Debug, Default)]
 struct Launched {
-    /// Those that no test has asked for yet.
+    /// Agents that no test has asked for yet.
     new: VecDeque<FakeAgent>,
     all: BTreeMap<SessionId, FakeAgent>,
 }

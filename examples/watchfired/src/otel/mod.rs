@@ -47,7 +47,7 @@ pub(crate) fn check(endpoint: &str) -> Result<()> {
     Err(error.with("option", "--otlp-endpoint").with("value", endpoint).with("hint", hint))
 }
 
-/// What sends spans and counts to the collector, until it is stopped.
+/// A sender of spans and counts to the collector, until it is stopped.
 pub(crate) struct Telemetry {
     sink: Arc<Sink>,
     following: JoinHandle<()>,

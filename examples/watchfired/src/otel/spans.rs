@@ -31,7 +31,7 @@ struct Open {
     since: SystemTime,
 }
 
-/// Returns the stable code of a value: that of its field `tag`, as the journal has it.
+/// Returns the stable code of a value: its field `tag`, as in the journal.
 fn code(value: &impl Serialize, tag: &str) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.get(tag).and_then(|code| code.as_str()).unwrap_or("unknown").to_owned()
@@ -188,7 +188,7 @@ impl<'a> Lives<'a> {
         }
     }
 
-    /// Returns the ids of the span at `place` in the trace of `life`: those of the trace and of its root are the same in every process.
+    /// Returns the ids of the span at `place` in the trace of `life`. Trace and root have the same ids in every process.
     fn context(&self, life: &Life, place: &str) -> SpanContext {
         let of = format!("{} {} {}", self.id, life.id, life.began.unix_millis());
         let span = hash(&format!("{of} {place}"));

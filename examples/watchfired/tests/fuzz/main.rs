@@ -37,7 +37,7 @@ const GROWTH: u64 = 48 << 10;
 /// More sessions than the daemon keeps of a project once they have ended.
 const KEPT: usize = 40;
 
-/// What the clients share.
+/// The daemon that all clients talk to, and what they know of it.
 struct Target {
     file: DaemonFile,
     world: World,

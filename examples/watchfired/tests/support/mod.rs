@@ -135,7 +135,7 @@ impl World {
         self.start_by(self.command(args))
     }
 
-    /// The same by a command of its own.
+    /// Starts the daemon by a command that was made for it.
     pub(crate) fn start_by(&self, mut command: Command) -> Running {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
