@@ -556,7 +556,8 @@ impl Api {
                 let all = self.costs(daemon).await?.costs;
                 let cost = all.into_iter().find(|cost| cost.of == format!("#{number:04}"));
                 let cost = cost.map(|cost| format!("{}  {}", cost.amount, cost.tokens)).unwrap_or_default();
-                let request = work_proto::GetPolicyRequest { project_id, task_number: number };
+                let request =
+                    work_proto::GetPolicyRequest { project_id, task_number: number, ..Default::default() };
                 // A task without a session has none.
                 let policy = daemon.reports().get_policy(request).await.map(tonic::Response::into_inner);
                 let refused = policy.map(|policy| policy.refused).unwrap_or_default();

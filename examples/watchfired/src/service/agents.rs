@@ -79,17 +79,7 @@ impl Daemon {
         if request.best_effort {
             options.enforcement = Enforcement::BestEffort;
         }
-        options.place = match request.place.as_str() {
-            "" => ChatPlace::Root,
-            "worktree" => ChatPlace::Worktree,
-            "fresh-worktree" => ChatPlace::FreshWorktree,
-            other => {
-                let message = "not a place of a chat, expected worktree or fresh-worktree";
-                return Err(
-                    Error::new(ErrorKind::InvalidInput, message).with("place", format_args!("{other:?}"))
-                );
-            }
-        };
+        options.place = place(&request.place)?;
         options.resume = some(&request.resume).map(|id| SessionId::try_from(id.to_owned())).transpose()?;
         options.note = some(&request.note).map(str::to_owned);
         options.merge = request.merge;
@@ -149,6 +139,18 @@ pub(super) fn variables(variables: &HashMap<String, Vec<u8>>) -> Result<Vec<(OsS
     }
     let each = variables.iter().map(|(name, value)| (name.into(), OsString::from_vec(value.clone())));
     Ok(each.collect())
+}
+
+pub(super) fn place(word: &str) -> Result<ChatPlace> {
+    match word {
+        "" => Ok(ChatPlace::Root),
+        "worktree" => Ok(ChatPlace::Worktree),
+        "fresh-worktree" => Ok(ChatPlace::FreshWorktree),
+        other => {
+            let message = "not a place of a chat, expected worktree or fresh-worktree";
+            Err(Error::new(ErrorKind::InvalidInput, message).with("place", format_args!("{other:?}")))
+        }
+    }
 }
 
 /// Ends the chats of a project: a task that is started takes the place of its chat.

@@ -6,11 +6,13 @@ use tonic::{Request, Response, Status};
 use watchfire_api::work_proto as proto;
 use watchfire_api::work_proto::report_service_server::ReportService;
 use watchfire_core::clock::{Clock as _, SystemClock};
-use watchfire_core::orchestrator::{Costs, CostsBy, SandboxRecord, Spent};
+use watchfire_core::model::{Mode, Phase, TaskNumber};
+use watchfire_core::orchestrator::{ConfineRequest, Costs, CostsBy, SandboxRecord, Spent};
 use watchfire_core::schedule::{Ledger, Life, LifeId, Subject};
 use watchfire_core::{Error, ErrorKind, Result};
 
-use super::convert::{number, wire};
+use super::agents::place;
+use super::convert::{number, some, wire};
 use super::{answer, blocking};
 use crate::Daemon;
 
@@ -71,8 +73,15 @@ impl Daemon {
         let project = self.project(&request.project_id).await?;
         let task = (request.task_number != 0).then(|| number(request.task_number)).transpose()?;
         let logs = project.logs_dir().to_owned();
-        let record = blocking(move || SandboxRecord::latest(&logs, task)).await?;
-        let record = record.ok_or_else(|| Error::new(ErrorKind::NotFound, "no session has run yet"))?;
+        let last = match request.next {
+            true => None,
+            false => blocking(move || SandboxRecord::latest(&logs, task)).await?,
+        };
+        let is_next = last.is_none();
+        let record = match last {
+            Some(record) => record,
+            None => project.sandbox_preview(self.confinement(&request, task)?).await?,
+        };
         let json = serde_json::to_string(&record).map_err(|error| {
             Error::new(ErrorKind::Internal, "writing a record as JSON").with_source(error)
         })?;
@@ -81,8 +90,48 @@ impl Daemon {
             text: record.report.to_string(),
             json,
             refused: record.refused.iter().map(ToString::to_string).collect(),
+            is_next,
         })
     }
+
+    /// Returns the request for the sandbox of a session that started now.
+    fn confinement(
+        &self,
+        request: &proto::GetPolicyRequest,
+        task: Option<TaskNumber>,
+    ) -> Result<ConfineRequest> {
+        let mut confine = task.map_or_else(ConfineRequest::chat, ConfineRequest::task);
+        if let Some(word) = some(&request.mode) {
+            let (mode, phase) = mode(word)?;
+            confine = confine.with_mode(mode, phase);
+        }
+        confine.options.agent = some(&request.agent).map(str::parse).transpose()?;
+        let sandboxes = self.orchestrator().sandboxes();
+        confine.options.sandbox =
+            some(&request.sandbox).map(|name| sandboxes.parse(name)).transpose()?.flatten();
+        confine.options.place = place(&request.place)?;
+        Ok(confine)
+    }
+}
+
+/// Returns the mode of a word, or the step of wildfire.
+fn mode(word: &str) -> Result<(Mode, Option<Phase>)> {
+    Ok(match word {
+        "chat" => (Mode::Chat, None),
+        "task" => (Mode::Task, None),
+        "start-all" => (Mode::StartAll, None),
+        "wildfire" => (Mode::Wildfire, None),
+        "execute" => (Mode::Wildfire, Some(Phase::Execute)),
+        "refine" => (Mode::Wildfire, Some(Phase::Refine)),
+        "generate" => (Mode::Wildfire, Some(Phase::Generate)),
+        "generate-definition" => (Mode::GenerateDefinition, None),
+        "generate-tasks" => (Mode::GenerateTasks, None),
+        other => {
+            let message = "not a kind of session, expected chat, task, start-all, wildfire, execute, refine, generate, \
+                 generate-definition or generate-tasks";
+            return Err(Error::new(ErrorKind::InvalidInput, message).with("mode", format_args!("{other:?}")));
+        }
+    })
 }
 
 /// Returns the work that has ended, newest first: at most `limit` pieces (0: some), and with `before` only those with a lower id.

@@ -4,17 +4,18 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Orchestrator;
+use super::{Orchestrator, ProjectHandle};
+use crate::backend::SessionContext;
 use crate::model::{Attempt, BackendName, Mode, Phase, SessionId, Task, TaskNumber};
 use crate::orchestrator::compose::{
-    Agent, Composed, Documents, Folders, Preparation, Scope, SessionRequest, files,
+    Agent, Composed, Documents, Folders, Preparation, SandboxRecord, Scope, SessionRequest, files,
 };
 use crate::orchestrator::effects::{self, Reserved, Visit};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::process::CommandSpec;
 use crate::sandbox::{PolicyReport, SandboxChoice, SandboxPolicy};
-use crate::schedule::RunOptions;
 use crate::schedule::resolve::{self, Resolved};
+use crate::schedule::{Life, RunOptions, Subject};
 use crate::session::{Attached, run_attached};
 use crate::workspace::{RemoveRequest, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
@@ -70,6 +71,56 @@ impl Orchestrator {
         let effects::Entered { shared, reserved, .. } = effects::enter(self.parts(), root.as_ref()).await?;
         // As for a project that is opened: a killed orchestrator may have left work half-published.
         shared.workspace.recover().await?;
+        Confinement::compose(shared, Some(reserved), request).await
+    }
+}
+
+impl ProjectHandle {
+    /// Returns the record of the sandbox that a session would get that started now. Where the task or the chat is under way and has
+    /// had a session, that is the record of its last one. Starts nothing, and leaves the project as it is.
+    ///
+    /// # Errors
+    /// As [`Orchestrator::confine`]; `sandbox_unavailable`; `busy` for a chat in a folder of its own while a chat is under way.
+    pub async fn sandbox_preview(&self, request: ConfineRequest) -> Result<SandboxRecord> {
+        let shared = self.shared();
+        // Held to the end: no session of the task opens the workspace meanwhile.
+        let opening = request.task.map(|task| shared.task_lock(task));
+        let _opening = match &opening {
+            Some(lock) => Some(lock.lock().await),
+            None => None,
+        };
+        let is_chat = Scope::of(request.mode, request.phase) == Scope::Root;
+        let task = request.task;
+        let is_meant = move |life: &Life| match task {
+            Some(task) => life.subject.task() == Some(task),
+            None => is_chat && life.subject == Subject::Chat,
+        };
+        if self.read(move |schedule| schedule.ledger().lives.values().any(is_meant)).await? {
+            let logs = self.logs_dir().to_owned();
+            let latest = move || SandboxRecord::latest(&logs, task);
+            if let Some(record) = blocking("reading a sandbox's record", latest).await? {
+                return Ok(record);
+            }
+            if is_chat && !request.options.place.is_root() {
+                return Err(Error::new(ErrorKind::Busy, "a chat is just starting"));
+            }
+        }
+        let confinement = Confinement::compose(Arc::clone(shared), None, request).await?;
+        let report = confinement.explain().await;
+        let record = report
+            .map(|report| SandboxRecord::new(&confinement.context, task, confinement.policy.clone(), report));
+        confinement.leave().await;
+        record
+    }
+}
+
+impl Confinement {
+    /// Composes what an agent would get, in a project that is entered, and `reserved` unless it is open.
+    async fn compose(
+        shared: Arc<ProjectShared>,
+        reserved: Option<Reserved>,
+        request: ConfineRequest,
+    ) -> Result<Self> {
         let (project, settings) = shared.settings().await?;
         let made = Made::unless_listed(&shared, &request).await?;
         let request = session_request(&shared, request).await?;
@@ -93,9 +144,23 @@ impl Orchestrator {
             request,
         };
         let composing = move || preparation.compose(Agent::MayBeMissing);
-        let Composed { folders, policy, command, choice, .. } =
+        let Composed { folders, context, policy, command, choice, .. } =
             blocking("composing a sandbox's policy", composing).await?;
-        Ok(Confinement { policy, choice, agent: name, command, folders, entered, made, shared, reserved })
+        Ok(Self { context, policy, choice, agent: name, command, folders, entered, made, shared, reserved })
+    }
+
+    /// Removes what was made for it.
+    async fn leave(mut self) {
+        let visit = self.entered.take().and_then(|mut entered| entered.0.take());
+        let made = self.made.take().and_then(|mut made| made.0.take());
+        // The folders lie in the workspace.
+        drop(self);
+        if let Some(visit) = visit {
+            visit.leave().await;
+        }
+        if let Some((shared, key)) = made {
+            remove(&shared, key).await;
+        }
     }
 }
 
@@ -139,6 +204,7 @@ async fn task_of(shared: &ProjectShared, number: TaskNumber) -> Result<Task> {
 
 /// The sandbox that a session's agent would get. Its folders exist as long as this value.
 pub struct Confinement {
+    context: SessionContext,
     policy: SandboxPolicy,
     choice: Resolved<SandboxChoice>,
     agent: Resolved<BackendName>,
@@ -148,7 +214,7 @@ pub struct Confinement {
     // After the folders and the visit, which lie in the workspace; before the reservation, which guards it.
     made: Option<Made>,
     shared: Arc<ProjectShared>,
-    reserved: Reserved,
+    reserved: Option<Reserved>,
 }
 
 impl Confinement {
@@ -267,15 +333,17 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if let Some((shared, key)) = self.0.take() {
-            finish("removing a trial's workspace", async move {
-                // Without `discard`: work that has appeared in the workspace stays.
-                if let Err(error) = shared.workspace.remove(&RemoveRequest::new(key)).await
-                    && error.kind() != ErrorKind::NotFound
-                {
-                    tracing::warn!(error = error.report(), "a trial's workspace stays");
-                }
-            });
+            finish("removing a trial's workspace", async move { remove(&shared, key).await });
         }
+    }
+}
+
+/// Removes the workspace of a trial. Without `discard`: work that has appeared in it stays.
+async fn remove(shared: &ProjectShared, key: WorkspaceKey) {
+    if let Err(error) = shared.workspace.remove(&RemoveRequest::new(key)).await
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(error = error.report(), "a trial's workspace stays");
     }
 }
 

@@ -491,7 +491,10 @@ impl ProjectHandle {
     }
 
     /// Reads the schedule in the dispatcher, between two facts.
-    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Schedule) -> T + Send + 'static) -> Result<T> {
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Schedule) -> T + Send + 'static,
+    ) -> Result<T> {
         self.0.read(read).await
     }
 }

@@ -18,7 +18,7 @@ use crate::text;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A path that does not begin with / or ~ is meant as the agent means it: in the task's worktree, or in the project's root.
-While the project is being run, the answer comes from the policy of the task's last session.
+While `run --embedded` works on the project, the answer comes from the policy of the task's last session.
 
 Examples:
   watchfire sandbox explain ~/.ssh/id_ed25519
@@ -53,11 +53,14 @@ pub(super) async fn run(context: &Context, args: ExplainArgs) -> Result<Exit> {
                 orchestrator.shutdown().await;
                 (cwd, policy)
             }
-            // A run has the project open. The policy of its last session is the best answer there is.
-            Err(Failure::Error(error)) if error.kind() == ErrorKind::Locked => match recorded()? {
-                Some(record) => (record.cwd, record.policy),
-                None => return Err(error.into()),
-            },
+            // Of a run without the daemon, the policy of its last session is the best answer there is.
+            Err(Failure::Error(error)) if error.kind() == ErrorKind::Locked => {
+                let record = match args.whose.ask(&found, error).await {
+                    Err(failure) => recorded()?.ok_or(failure)?,
+                    asked => asked?,
+                };
+                (record.cwd, record.policy)
+            }
             Err(failure) => return Err(failure),
         }
     };

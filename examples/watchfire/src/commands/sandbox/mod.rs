@@ -11,8 +11,10 @@ mod trace;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use watchfire_client::work_proto::GetPolicyRequest;
+use watchfire_client::{ApiError, Daemon};
 use watchfire_core::model::{BackendName, Mode, Phase, ProjectId, TaskNumber};
-use watchfire_core::orchestrator::{ConfineRequest, Confinement, Orchestrator};
+use watchfire_core::orchestrator::{ConfineRequest, Confinement, Orchestrator, SandboxRecord};
 use watchfire_core::schedule::ChatPlace;
 use watchfire_core::{Error, ErrorKind};
 
@@ -148,6 +150,27 @@ impl Whose {
         // This opens the project and holds its lock until it is dropped.
         let confinement = orchestrator.confine(&found.root, request).await?;
         Ok((orchestrator, confinement))
+    }
+
+    /// Asks the daemon that has the project open for the record of the sandbox that the agent would get now. Without a daemon, another
+    /// program has it open, and `locked` is the error.
+    async fn ask(&self, found: &Found, locked: Error) -> Result<SandboxRecord> {
+        let Ok(daemon) = Daemon::connect(&found.home).await else { return Err(locked.into()) };
+        let mode = self.mode.and_then(|kind| Some(kind.to_possible_value()?.get_name().to_owned()));
+        let request = GetPolicyRequest {
+            project_id: found.id.to_string(),
+            task_number: self.task.map_or(0, |task| i32::try_from(task.value()).unwrap_or(i32::MAX)),
+            next: true,
+            mode: mode.unwrap_or_default(),
+            agent: self.session.agent.clone().unwrap_or_default(),
+            sandbox: compose::sandbox_name(&self.session),
+            place: if self.worktree { "worktree".to_owned() } else { String::new() },
+        };
+        let answer = daemon.reports().get_policy(request).await.map_err(ApiError::from)?.into_inner();
+        let not_ours = |error| {
+            Error::new(ErrorKind::NotSupported, "the daemon is of another release").with_source(error)
+        };
+        Ok(serde_json::from_str(&answer.json).map_err(not_ours)?)
     }
 
     fn words(&self) -> String {

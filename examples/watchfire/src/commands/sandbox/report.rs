@@ -2,12 +2,13 @@
 
 use clap::Args;
 use serde_json::json;
+use watchfire_core::ErrorKind;
 use watchfire_core::orchestrator::SandboxRecord;
 use watchfire_core::sandbox::{Denials, PolicyReport};
 
 use super::{Whose, no_session};
 use crate::context::Context;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::out::Out;
 use crate::text;
 
@@ -51,23 +52,24 @@ pub(super) async fn run(context: &Context, args: ReportArgs) -> Result<Exit> {
         });
         return Ok(Exit::Good);
     }
-    let (orchestrator, confinement) = args.whose.confine(&found).await?;
-    let report = confinement.explain().await;
-    let choice = confinement.choice().clone();
-    drop(confinement);
-    orchestrator.shutdown().await;
-    // The error is returned after the shutdown, which gives the lock back.
-    let report = report?;
-    let value =
-        json!({ "report": report, "asked": { "sandbox": choice.value.to_string(), "by": choice.from } });
-    context.out.report(value, |out| {
-        format!(
-            "{}, if it started now; {} asked for by {}\n{}",
-            args.whose.words(),
-            choice.value,
-            choice.from,
-            rendered(out, &report)
-        )
+    let (report, asked) = match args.whose.confine(&found).await {
+        Ok((orchestrator, confinement)) => {
+            let report = confinement.explain().await;
+            let choice = confinement.choice().clone();
+            drop(confinement);
+            orchestrator.shutdown().await;
+            // The error is returned after the shutdown, which gives the lock back.
+            (report?, Some(choice))
+        }
+        Err(Failure::Error(error)) if error.kind() == ErrorKind::Locked => {
+            (args.whose.ask(&found, error).await?.report, None)
+        }
+        Err(failure) => return Err(failure),
+    };
+    let asked_json = asked.as_ref().map(|it| json!({ "sandbox": it.value.to_string(), "by": it.from }));
+    let by = asked.map(|it| format!("; {} asked for by {}", it.value, it.from)).unwrap_or_default();
+    context.out.report(json!({ "report": report, "asked": asked_json }), |out| {
+        format!("{}, if it started now{by}\n{}", args.whose.words(), rendered(out, &report))
     });
     Ok(Exit::Good)
 }
