@@ -21,6 +21,8 @@ use crate::follow::FollowAll;
 
 /// Upper bound for an answer: a list of many thousand sessions.
 pub(crate) const LARGEST: usize = 64 << 20;
+/// Bytes of a stream that may be on their way: on a slow connection a screen is late by these at most. The library's own bound is 2 MiB.
+pub(crate) const WINDOW: u32 = 64 << 10;
 /// Time limit for a program to take a connection.
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit for a program to list its sessions. The kernel takes connections for one that is suspended.
@@ -77,7 +79,8 @@ impl Service<Uri> for Connector {
 /// Connects to a socket.
 pub(crate) async fn channel(socket: &Path) -> Result<Channel, tonic::transport::Error> {
     // The name is part of every request and means nothing on a socket.
-    let endpoint = Endpoint::from_static("http://watchfire.invalid").connect_timeout(CONNECT);
+    let endpoint = Endpoint::from_static("http://watchfire.invalid");
+    let endpoint = endpoint.connect_timeout(CONNECT).initial_stream_window_size(WINDOW);
     endpoint.connect_with_connector(Connector(socket.to_owned())).await
 }
 

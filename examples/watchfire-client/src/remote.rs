@@ -10,7 +10,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Request, Status};
 use watchfire_api::ApiError;
 
-use crate::client::CONNECT;
+use crate::client::{CONNECT, WINDOW};
 
 /// The port of a daemon on another machine, and what opens it.
 #[derive(Clone)]
@@ -93,7 +93,8 @@ impl Remote {
             .ca_certificate(Certificate::from_pem(read(&self.ca).await?))
             .identity(Identity::from_pem(read(&self.cert).await?, read(&self.key).await?));
         let endpoint = Endpoint::from_shared(format!("https://{}", self.address));
-        let endpoint = endpoint.map_err(|_| invalid("an address: host:port"))?.connect_timeout(CONNECT);
+        let endpoint = endpoint.map_err(|_| invalid("an address: host:port"))?;
+        let endpoint = endpoint.connect_timeout(CONNECT).initial_stream_window_size(WINDOW);
         let endpoint = endpoint.tls_config(tls).map_err(|error| {
             ApiError::new("invalid_input", format!("certificates that cannot be used: {}", chain(&error)))
         })?;

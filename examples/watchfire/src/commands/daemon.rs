@@ -73,7 +73,7 @@ pub(crate) async fn run(context: &Context, command: DaemonCommand) -> Result<Exi
         DaemonCommand::Stop(args) => stop(context, &home, &args).await,
         DaemonCommand::Restart => {
             let daemon = restart(&home).await?;
-            tell(context, &status_of(&daemon).await?, "the daemon has started");
+            tell(context, &home, &status_of(&daemon).await?, "the daemon has started");
             Ok(Exit::Good)
         }
     }
@@ -168,21 +168,21 @@ pub(crate) fn command(arguments: Vec<String>) -> Result<CommandSpec> {
 async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit> {
     if let Ok(daemon) = Daemon::connect(home).await {
         let status = status_of(&daemon).await?;
-        tell(context, &status, "the daemon runs already");
+        tell(context, home, &status, "the daemon runs already");
         return Ok(Exit::Good);
     }
     let options = args.options()?;
     // Its own error would be in its log.
     options.check()?;
     let daemon = find_or_start(home, options.arguments()).await?;
-    tell(context, &status_of(&daemon).await?, "the daemon has started");
+    tell(context, home, &status_of(&daemon).await?, "the daemon has started");
     Ok(Exit::Good)
 }
 
 async fn status(context: &Context, home: &Path) -> Result<Exit> {
     let daemon = Daemon::connect(home).await?;
     let status = status_of(&daemon).await?;
-    tell(context, &status, "the daemon runs");
+    tell(context, home, &status, "the daemon runs");
     Ok(Exit::Good)
 }
 
@@ -214,23 +214,25 @@ async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-fn tell(context: &Context, status: &DaemonStatus, what: &str) {
+fn tell(context: &Context, home: &Path, status: &DaemonStatus, what: &str) {
     let agents: Vec<_> = status.active_agents.iter().map(super::agent::json).collect();
+    let tls = DaemonFile::read(home).ok().flatten().and_then(|file| file.tls);
     let watcher = |watcher: &Watcher| {
         let RequestMeta { origin, client_id, version } = watcher.meta.clone().unwrap_or_default();
         json!({ "origin": origin, "client_id": client_id, "version": version, "project_id": watcher.project_id })
     };
     let watchers: Vec<_> = status.watchers.iter().map(watcher).collect();
     let value = json!({
-        "watchers": watchers, "running": true, "host": status.host, "port": status.port, "pid": status.pid,
+        "watchers": watchers, "running": true, "host": status.host, "port": status.port, "tls": tls, "pid": status.pid,
         "started_at": status.started_at, "uptime_seconds": status.uptime_seconds,
         "version": status.version, "projects": status.projects, "agents": agents,
     });
     context.out.report(value, |out| {
         let DaemonStatus { host, port, pid, version, projects, .. } = status;
         let up = text::elapsed(Duration::from_secs(status.uptime_seconds));
+        let tls = tls.map(|address| format!(", with TLS {address}")).unwrap_or_default();
         let mut told = format!(
-            "{what}: {host}:{port}, pid {pid}, release {version}, up {up}, projects open: {projects}\n"
+            "{what}: {host}:{port}{tls}, pid {pid}, release {version}, up {up}, projects open: {projects}\n"
         );
         for agent in &status.active_agents {
             told.push_str(&super::agent::line(agent, out.style));

@@ -87,7 +87,7 @@ fn unit(program: &Path, home: &Path) -> Result<String> {
     let (program, home) = (quoted(program)?, text(home)?.replace('%', "%%"));
     Ok(format!(
         "[Unit]\nDescription=Watchfire\n\n[Service]\nExecStart=\"{program}\" daemon start --foreground\n\
-         Environment=\"WATCHFIRE_HOME={home}\"\nRestart=on-failure\n\
+         Environment=\"WATCHFIRE_HOME={home}\" MALLOC_ARENA_MAX=2\nRestart=on-failure\n\
          # Else a restart of the unit ends the agents too.\nKillMode=process\n\n[Install]\nWantedBy=default.target\n"
     ))
 }
@@ -122,7 +122,7 @@ mod tests {
         let (program, home) = (Path::new("/opt/my tools/100%/wf"), Path::new("/home/u & v/$x"));
         let unit = unit(program, home).unwrap();
         assert!(unit.contains("ExecStart=\"/opt/my tools/100%%/wf\" daemon start --foreground\n"), "{unit}");
-        assert!(unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\"\n"), "{unit}");
+        assert!(unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\" MALLOC_ARENA_MAX=2\n"), "{unit}");
         assert!(plist(program, home).unwrap().contains("<string>/home/u &amp; v/$x</string>"));
         assert!(super::unit(Path::new("/a\n[Service]"), home).is_err());
         assert!(super::unit(Path::new("/a\"b"), home).is_err());
