@@ -408,6 +408,30 @@ fn doctor_tells_the_daemons_variables_from_ours() {
     assert!(!said.stdout.contains("of-the-"), "{}", said.stdout);
 }
 
+/// The daemon has the project open, and answers for it.
+#[test]
+fn the_daemon_is_asked_about_the_sandbox() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "Waits", "hang");
+    with.started(&root);
+    until("it has the project", || {
+        world.run(&root, ["daemon", "status", "--json"]).good().json()["projects"] == 1
+    });
+    let report = |more: &[&str]| world.run(&root, [&["sandbox", "report", "--json"], more].concat());
+    assert_eq!(report(&["--task", "1"]).good().json()["report"]["sandbox"], "none");
+    assert_eq!(report(&["--mode", "generate-tasks"]).good().json()["report"]["sandbox"], "none");
+    assert_eq!(report(&["--task", "1", "--sandbox", "moon"]).code(1).json_error()["code"], "unknown_sandbox");
+    let explain = || world.run(&root, ["sandbox", "explain", "a.txt", "--task", "1", "--json"]).good().json();
+    assert_eq!(explain()["answers"][0]["write"]["verdict"], "allowed");
+    let worktree = explain()["cwd"].as_str().unwrap().to_owned();
+    assert!(!Path::new(&worktree).exists(), "{worktree} stays");
+    world.run(&root, ["agent", "start", "1"]).good();
+    until("it runs", || with.is_running(&root, 1));
+    assert_eq!(explain()["cwd"], worktree.as_str());
+    assert!(with.is_running(&root, 1) && Path::new(&worktree).exists());
+}
+
 /// A daemon of another release is restarted on request, with its options, and its agents do not notice.
 #[cfg(target_os = "linux")]
 #[test]

@@ -121,11 +121,12 @@ fn busy(report: &mut Report) -> Done {
         let mut ours = world.interface(Line::Near)?;
         ours.wait("line of")?;
         add(report, &section, "ours, 5,000 tasks", press(&mut ours, MOVE, KEYS)?);
-        attached(report, &section, &world)?;
         drop(ours);
         let mut ours = world.interface(Line::Far)?;
         ours.wait("line of")?;
         over_the_line.push(("ours", press(&mut ours, MOVE, KEYS / 4)?));
+        drop(ours);
+        attached(report, &section, &world)?;
     }
     let world = World::new(0, 0)?;
     if let Some(mut tmux) = world.tmux(PRINTING, Line::Near) {

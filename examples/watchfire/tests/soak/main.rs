@@ -13,6 +13,7 @@ mod drive;
 mod driver;
 mod kind;
 mod person;
+#[path = "../support/random.rs"]
 mod random;
 #[path = "../support/mod.rs"]
 mod support;
