@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use support::{PATIENCE, Running, World, id, start, until, until_task};
 use tonic::{Code, Streaming};
@@ -257,4 +258,30 @@ async fn issues_are_told_and_taken_back() {
     assert_eq!(status.issue.unwrap().issue_type, "rate_limited");
     daemon.agents().stop_agent(id(&project)).await.unwrap();
     assert_eq!(next(&mut issues).await.issue_type, "");
+}
+
+/// Agents that print as fast as they can leave the daemon time for its clients.
+#[tokio::test]
+async fn calls_are_answered_while_agents_print() {
+    let world = World::new();
+    let (_running, daemon, project) = shop(&world).await;
+    let file = world.path("shop/.watchfire/project.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}max_parallel: 10\n")).unwrap();
+    for _ in 0..10 {
+        world
+            .task(&daemon, &project, "Prints", "run yes a line of output as long as those of compilers are")
+            .await;
+    }
+    daemon.agents().start_agent(start(&project, "start-all", 0)).await.unwrap();
+    for number in 1..=10 {
+        until_task(&daemon, &project, number, "running").await;
+    }
+    let began = Instant::now();
+    for _ in 0..10 {
+        daemon.service().get_status(()).await.unwrap();
+    }
+    // Many times what it takes; it once was five seconds for each.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    daemon.agents().stop_agent(id(&project)).await.unwrap();
 }

@@ -70,11 +70,21 @@ impl Sanitizer {
     /// begun before them.
     pub(super) fn feed_counting(&mut self, bytes: &[u8], text: &mut String) -> usize {
         let mut lead = if self.at_boundary() { Some(0) } else { None };
-        for (index, byte) in bytes.iter().enumerate() {
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            // Nearly all output is runs of such text, which is many times faster than character by character.
+            let run = if self.at_boundary() { plain(&bytes[at..]) } else { "" };
+            if !run.is_empty() {
+                self.begin_text(text);
+                text.push_str(run);
+                at += run.len();
+                continue;
+            }
             self.byte(*byte, text);
+            at += 1;
             // Only the first boundary counts: what begins after it belongs to these bytes.
             if lead.is_none() && self.at_boundary() {
-                lead = Some(index + 1);
+                lead = Some(at);
             }
         }
         lead.unwrap_or(bytes.len())
@@ -229,13 +239,28 @@ impl Sanitizer {
         if !visible {
             return;
         }
-        // A carriage return before a line feed is a line ending; before text it starts the line over.
-        if std::mem::take(&mut self.carriage_return) && c != '\n' && self.line_started {
-            text.push('\r');
+        if c == '\n' {
+            // A carriage return before it is a part of the line's end.
+            (self.carriage_return, self.line_started) = (false, false);
+        } else {
+            self.begin_text(text);
         }
         text.push(c);
-        self.line_started = c != '\n';
     }
+
+    /// Before text, a carriage return that was held back starts the line over.
+    fn begin_text(&mut self, text: &mut String) {
+        if std::mem::take(&mut self.carriage_return) && self.line_started {
+            text.push('\r');
+        }
+        self.line_started = true;
+    }
+}
+
+/// Returns the printable ASCII at the start of `bytes`.
+fn plain(bytes: &[u8]) -> &str {
+    let end = bytes.iter().position(|byte| !matches!(byte, b' '..=b'~')).unwrap_or(bytes.len());
+    std::str::from_utf8(&bytes[..end]).unwrap_or_default()
 }
 
 /// Returns sanitised text as a person would see it: overwritten text is dropped, backspaces are applied, and a line that

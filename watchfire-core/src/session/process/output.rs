@@ -7,8 +7,8 @@ use super::guarded::Guarded;
 use crate::session::recording::Tail;
 use crate::{Error, ErrorKind, Result};
 
-/// Upper bound for one read.
-const CHUNK: u64 = 64 * 1024;
+/// Upper bound for one read: what all work of a session on one part of its output may keep others of this runtime from.
+const CHUNK: u64 = 16 * 1024;
 /// Number of bytes after which the guardian learns how far they were read: well below its lead.
 const TELL: u64 = 1 << 20;
 
@@ -47,6 +47,8 @@ impl OutputReader {
             let ended = ends.has_changed().is_err();
             let end = *ends.borrow_and_update();
             if offset < end {
+                // A reader that never has to wait would take a thread of the runtime for itself.
+                tokio::task::yield_now().await;
                 let limit = usize::try_from(CHUNK.min(end - offset)).unwrap_or(usize::MAX);
                 // Not in a blocking thread: the bytes were written a moment ago and are in the page cache.
                 if let Some((offset, bytes)) = position.tail.read(offset, limit)? {
