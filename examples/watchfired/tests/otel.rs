@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{SocketAddr, TcpListener as Silent};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use support::{PATIENCE, Running, World, id, start, until, until_task};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
+use watchfire_api::daemon_proto as proto;
 use watchfire_client::Daemon;
 
 /// A collector, which keeps what it gets.
@@ -203,6 +205,58 @@ async fn a_collector_gets_the_lives_of_tasks_and_their_counts() {
     let sent = String::from_utf8_lossy(&bytes);
     assert!(!sent.contains("private"), "{sent}");
     assert!(!sent.contains(&world.path("").display().to_string()), "{sent}");
+}
+
+/// An agent that stands in for Claude Code: it works, and leaves its transcript where that one does.
+const CLAUDE: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+    [ "$1" != --session-id ] || id=$2
+    shift
+done
+mkdir -p "$CLAUDE_CONFIG_DIR/projects/shop"
+usage='{"input_tokens":900,"output_tokens":20,"cache_read_input_tokens":5000,"cache_creation_input_tokens":100}'
+message='{"id":"m1","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"private-word"}],"usage":'"$usage"'}'
+echo '{"type":"assistant","message":'"$message"'}' > "$CLAUDE_CONFIG_DIR/projects/shop/$id.jsonl"
+echo 1 > one.txt && git add . && git commit -qm one
+sed -i 's/^status: .*/status: done/' "$WATCHFIRE_TASK_FILE"
+exec sleep 1000
+"#;
+
+/// Tokens and cost come from the transcript that the agent leaves.
+#[tokio::test]
+async fn a_collector_gets_the_tokens_of_an_agent() {
+    let (collector, address) = Collector::serve().await;
+    let world = World::new();
+    let claude = world.path("claude");
+    fs::write(&claude, CLAUDE).unwrap();
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = world.home.join("settings.yaml");
+    let text = fs::read_to_string(&settings).unwrap();
+    fs::write(&settings, format!("{text}agents:\n  claude-code:\n    path: '{}'\n", claude.display()))
+        .unwrap();
+    let running = world.start(&["--otlp-endpoint", &format!("http://{address}")]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "Works", "").await;
+    let by_claude =
+        proto::StartAgentRequest { agent: "claude-code".to_owned(), ..start(&project, "task", 1) };
+    daemon.agents().start_agent(by_claude).await.unwrap();
+    until_task(&daemon, &project, 1, "merged").await;
+    end(&daemon, running).await;
+    for (kind, tokens) in [("input", 900.0), ("output", 20.0), ("cache_read", 5000.0), ("cache_write", 100.0)]
+    {
+        let metric = collector.got(|got| {
+            let found = got
+                .metrics
+                .iter()
+                .find(|(name, _)| name.starts_with("watchfire.tokens") && name.ends_with(kind));
+            found.map(|(_, value)| *value)
+        });
+        assert_eq!(metric, Some(tokens), "{kind}: {:?}", collector.got(|got| got.metrics.clone()));
+    }
+    let cost = collector
+        .got(|got| got.metrics.iter().find(|(name, _)| name.starts_with("watchfire.cost")).map(|it| *it.1));
+    assert!(cost.is_some_and(|cost| cost > 0.0), "{cost:?}");
 }
 
 /// A life that goes on with the next daemon is one trace all the same.

@@ -122,7 +122,10 @@ mod tests {
         let (program, home) = (Path::new("/opt/my tools/100%/wf"), Path::new("/home/u & v/$x"));
         let unit = unit(program, home).unwrap();
         assert!(unit.contains("ExecStart=\"/opt/my tools/100%%/wf\" daemon start --foreground\n"), "{unit}");
-        assert!(unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\" MALLOC_ARENA_MAX=2\n"), "{unit}");
+        assert!(
+            unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\" MALLOC_ARENA_MAX=2\n"),
+            "{unit}"
+        );
         assert!(plist(program, home).unwrap().contains("<string>/home/u &amp; v/$x</string>"));
         assert!(super::unit(Path::new("/a\n[Service]"), home).is_err());
         assert!(super::unit(Path::new("/a\"b"), home).is_err());
