@@ -303,14 +303,16 @@ fn disk(args: RoleArgs) -> i32 {
 
 watchfire_core::register_helper_role!("test-claim", claim);
 
-/// Fills the disk after an agent has said that it is done: its turn is paid for.
+/// Fills the disk before an agent says that it is done: its turn is paid for.
 fn claim(_: RoleArgs) -> i32 {
     in_runtime(async {
         let mut world = World::new().await;
         let filler = world.temp.path().join("filler");
         // Silent: a recording that cannot be written is given up, which would make room again.
         let fill = format!("cat /dev/zero 2>/dev/null > '{}'", filler.display());
-        let task = world.task("t", &format!("{DONE}; {fill}; true")).await;
+        // Written before, and the old text kept: what it says at the end takes no room and gives none.
+        let written = r#"f=$WATCHFIRE_TASK_FILE; sed 's/^status: .*/status: done/' "$f" > "$f.new"; ln "$f" "$f.old""#;
+        let task = world.task("t", &format!(r#"{written}; {fill}; mv "$f.new" "$f""#)).await;
         let run = world.project.run(RunRequest::all()).await.unwrap();
         let told =
             |change: &Change| matches!(change, Change::Notice(it) if it.message.contains("claim waits"));
