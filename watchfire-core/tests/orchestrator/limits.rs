@@ -311,7 +311,8 @@ fn claim(_: RoleArgs) -> i32 {
         // Silent: a recording that cannot be written is given up, which would make room again.
         let fill = format!("cat /dev/zero 2>/dev/null > '{}'", filler.display());
         // Written before, and the old text kept: what it says at the end takes no room and gives none.
-        let written = r#"f=$WATCHFIRE_TASK_FILE; sed 's/^status: .*/status: done/' "$f" > "$f.new"; ln "$f" "$f.old""#;
+        let written =
+            r#"f=$WATCHFIRE_TASK_FILE; sed 's/^status: .*/status: done/' "$f" > "$f.new"; ln "$f" "$f.old""#;
         let task = world.task("t", &format!(r#"{written}; {fill}; mv "$f.new" "$f""#)).await;
         let run = world.project.run(RunRequest::all()).await.unwrap();
         let told =
