@@ -28,23 +28,26 @@ async fn work_is_in_line_and_then_in_the_history() {
     let project = world.project(&daemon, "shop").await.project_id;
     let policy =
         |task_number| GetPolicyRequest { project_id: project.clone(), task_number, ..Default::default() };
-    let missing = daemon.reports().get_policy(policy(1)).await.unwrap_err();
-    assert_eq!(missing.code(), Code::NotFound);
+    let planned = |task_number| GetPolicyRequest { next: true, ..policy(task_number) };
+    for asked in [policy(0), planned(1)] {
+        let missing = daemon.reports().get_policy(asked).await.unwrap_err();
+        assert_eq!(missing.code(), Code::NotFound);
+    }
     assert_eq!(history(&daemon, &project, 0, 0).await, (Vec::new(), 0));
     world.task(&daemon, &project, "Good", "write a.txt 1\ncommit a\ndone").await;
     world.task(&daemon, &project, "Bad", "fail it is too hard").await;
     world.task(&daemon, &project, "Waits", "say hello\nchat").await;
     // Before its first session, what one would get; for that nothing stays.
-    for asked in [policy(0), policy(1)] {
+    for asked in [planned(0), planned(1)] {
         let told = daemon.reports().get_policy(asked).await.unwrap().into_inner();
-        assert!(told.is_next && told.text.contains("sandbox: none"), "{}", told.text);
+        assert!(told.text.contains("sandbox: none"), "{}", told.text);
     }
     assert_eq!(
         world.git(&world.path("shop"), &["worktree", "list", "--porcelain"]).matches("worktree ").count(),
         1
     );
     assert_eq!(world.git(&world.path("shop"), &["branch", "--list", "watchfire/*"]), "");
-    let moon = GetPolicyRequest { next: true, mode: "moon".to_owned(), ..policy(1) };
+    let moon = GetPolicyRequest { mode: "moon".to_owned(), ..planned(1) };
     assert_eq!(daemon.reports().get_policy(moon).await.unwrap_err().code(), Code::InvalidArgument);
     for number in [1, 2] {
         daemon.agents().start_agent(start(&project, "task", number)).await.unwrap();
@@ -79,9 +82,8 @@ async fn work_is_in_line_and_then_in_the_history() {
     assert_eq!(wrong.code(), Code::InvalidArgument);
     let told = daemon.reports().get_policy(policy(1)).await.unwrap().into_inner();
     assert!(told.text.contains("sandbox: none") && told.json.starts_with('{'), "{}", told.text);
-    assert!(!told.is_next);
     // Of work under way, what its session has, and the agent does not notice.
-    let running = daemon.reports().get_policy(GetPolicyRequest { next: true, ..policy(3) }).await.unwrap();
+    let running = daemon.reports().get_policy(planned(3)).await.unwrap();
     let record: serde_json::Value = serde_json::from_str(&running.into_inner().json).unwrap();
     let session = daemon.agents().get_agent_status(id(&project)).await.unwrap().into_inner().session_id;
     assert_eq!(record["session"], session);

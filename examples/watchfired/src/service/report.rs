@@ -72,15 +72,12 @@ impl Daemon {
     async fn policy_of(&self, request: proto::GetPolicyRequest) -> Result<proto::GetPolicyResponse> {
         let project = self.project(&request.project_id).await?;
         let task = (request.task_number != 0).then(|| number(request.task_number)).transpose()?;
-        let logs = project.logs_dir().to_owned();
-        let last = match request.next {
-            true => None,
-            false => blocking(move || SandboxRecord::latest(&logs, task)).await?,
-        };
-        let is_next = last.is_none();
-        let record = match last {
-            Some(record) => record,
-            None => project.sandbox_preview(self.confinement(&request, task)?).await?,
+        let record = if request.next {
+            project.sandbox_preview(self.confinement(&request, task)?).await?
+        } else {
+            let logs = project.logs_dir().to_owned();
+            let record = blocking(move || SandboxRecord::latest(&logs, task)).await?;
+            record.ok_or_else(|| Error::new(ErrorKind::NotFound, "no session has run yet"))?
         };
         let json = serde_json::to_string(&record).map_err(|error| {
             Error::new(ErrorKind::Internal, "writing a record as JSON").with_source(error)
@@ -90,7 +87,6 @@ impl Daemon {
             text: record.report.to_string(),
             json,
             refused: record.refused.iter().map(ToString::to_string).collect(),
-            is_next,
         })
     }
 

@@ -150,15 +150,18 @@ impl Confinement {
     }
 
     /// Removes what was made for it.
-    async fn leave(mut self) {
-        let visit = self.entered.take().and_then(|mut entered| entered.0.take());
-        let made = self.made.take().and_then(|mut made| made.0.take());
-        // The folders lie in the workspace.
-        drop(self);
-        if let Some(visit) = visit {
+    async fn leave(self) {
+        let Self { folders, entered, made, .. } = self;
+        // They lie in the workspace. What goes wrong is told by what removes them.
+        let _ = blocking("removing the session's folders", move || {
+            drop(folders);
+            Ok(())
+        })
+        .await;
+        if let Some(visit) = entered.and_then(|mut entered| entered.0.take()) {
             visit.leave().await;
         }
-        if let Some((shared, key)) = made {
+        if let Some((shared, key)) = made.and_then(|mut made| made.0.take()) {
             remove(&shared, key).await;
         }
     }
