@@ -243,20 +243,15 @@ async fn a_collector_gets_the_tokens_of_an_agent() {
     daemon.agents().start_agent(by_claude).await.unwrap();
     until_task(&daemon, &project, 1, "merged").await;
     end(&daemon, running).await;
-    for (kind, tokens) in [("input", 900.0), ("output", 20.0), ("cache_read", 5000.0), ("cache_write", 100.0)]
-    {
-        let metric = collector.got(|got| {
-            let found = got
-                .metrics
-                .iter()
-                .find(|(name, _)| name.starts_with("watchfire.tokens") && name.ends_with(kind));
-            found.map(|(_, value)| *value)
-        });
-        assert_eq!(metric, Some(tokens), "{kind}: {:?}", collector.got(|got| got.metrics.clone()));
+    for (metric, value) in [
+        ("watchfire.tokens claude-code input", 900.0),
+        ("watchfire.tokens claude-code output", 20.0),
+        ("watchfire.tokens cache_read claude-code", 5000.0),
+        ("watchfire.tokens cache_write claude-code", 100.0),
+    ] {
+        assert_eq!(collector.metric(metric), Some(value), "{:?}", collector.got(|got| got.metrics.clone()));
     }
-    let cost = collector
-        .got(|got| got.metrics.iter().find(|(name, _)| name.starts_with("watchfire.cost")).map(|it| *it.1));
-    assert!(cost.is_some_and(|cost| cost > 0.0), "{cost:?}");
+    assert!(collector.metric("watchfire.cost claude-code").is_some_and(|cost| cost > 0.0));
 }
 
 /// A life that goes on with the next daemon is one trace all the same.
