@@ -11,7 +11,7 @@ use crate::failure;
 /// with the text stays, and the error names it.
 ///
 /// # Errors
-/// `cancelled` if the editor ends with an error; those of `save`.
+/// `cancelled` if the editor ends with an error; the errors of `save`.
 pub(crate) async fn edit<T>(
     text: &str,
     name: &str,

@@ -34,8 +34,8 @@ pub(crate) fn size() -> Size {
     }
 }
 
-/// Returns the columns of the terminal that we print to. In a pipe those of `$COLUMNS`, else of the terminal from which
-/// we were started, else 80.
+/// Returns the number of columns to print in: of the terminal; in a pipe `$COLUMNS`, or else those of the terminal that started us,
+/// or else 80.
 pub(crate) fn columns() -> usize {
     let of = |terminal: BorrowedFd<'_>| {
         tcgetwinsize(terminal).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0)

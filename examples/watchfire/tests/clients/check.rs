@@ -62,7 +62,7 @@ fn log(world: &World, shop: &Shop, wrong: &mut Vec<String>) {
     }
 }
 
-/// What was followed of an agent's output has every line once.
+/// No line of an agent's output came twice, and none was left out.
 fn bytes(world: &World, shop: &Shop, wrong: &mut Vec<String>) {
     let folder = Kind::Bytes.folder(world.folder.path(), &shop.id);
     let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -92,7 +92,7 @@ fn bytes(world: &World, shop: &Shop, wrong: &mut Vec<String>) {
     eprintln!("{whole} sessions were followed to their ends");
 }
 
-/// Who is slow sees the last screen of each agent that it saw end, and the end soon: on the way it gets what is newest.
+/// A slow client sees the last screen of each agent, and soon: of those before, it gets only the newest.
 fn slow(world: &World, shop: &Shop, wrong: &mut Vec<String>) {
     let file = Kind::Slow.folder(world.folder.path(), &shop.id).join("seen");
     let seen = || fs::read_to_string(&file).unwrap_or_default();

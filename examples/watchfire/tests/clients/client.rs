@@ -30,7 +30,7 @@ const WINDOW: u32 = 4 << 10;
 /// Streams on one connection.
 const ON_ONE: u64 = 250;
 
-/// What a client follows.
+/// A thing that a client can follow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// The log of a project.
@@ -95,7 +95,7 @@ impl Client {
         within(PATIENCE, || self.folder.join(name).exists())
     }
 
-    /// What it wrote to its error output.
+    /// Returns its error output.
     pub(crate) fn errors(&self) -> String {
         fs::read_to_string(self.folder.join("errors")).unwrap()
     }

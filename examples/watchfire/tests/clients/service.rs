@@ -1,7 +1,7 @@
 //! The daemon, which is killed, and replaced by another copy of the program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::{World, program, until};
 
 pub(crate) struct Service<'a> {
     world: &'a World,
-    /// The program, and a copy of it.
+    /// Two copies of the program: the first one is started next.
     programs: [PathBuf; 2],
     clock: Clock,
 }
@@ -68,9 +68,9 @@ impl<'a> Service<'a> {
     fn run(&self, word: &str) {
         // Somebody may start it at the same time, or kill it.
         until("the daemon starts", || {
-            let mut command = self.world.command(self.world.folder.path(), ["daemon", word, "--json"]);
+            let at = self.world.folder.path();
+            let mut command = self.world.command_of(&self.programs[0], at, ["daemon", word, "--json"]);
             command.stdout(Stdio::null()).stderr(Stdio::null());
-            let mut command = with_program(command, &self.programs[0]);
             command.envs(self.clock.variables()).status().unwrap().success()
         });
     }
@@ -81,15 +81,6 @@ impl Drop for Service<'_> {
         // It may have ended.
         let _ = self.world.command(self.world.folder.path(), ["daemon", "stop", "--agents"]).output();
     }
-}
-
-/// Returns the same command of another copy of the program.
-fn with_program(command: std::process::Command, program: &Path) -> std::process::Command {
-    let mut other = std::process::Command::new(program);
-    other.args(command.get_args()).env_clear().current_dir(command.get_current_dir().unwrap());
-    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    other.envs(set).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    other
 }
 
 /// Waits until `done` says so. Returns false if that takes longer than `time`.

@@ -155,7 +155,17 @@ impl World {
     }
 
     pub(crate) fn command<A: AsRef<OsStr>>(&self, at: &Path, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(program());
+        self.command_of(&program(), at, args)
+    }
+
+    /// The same of another copy of the program.
+    pub(crate) fn command_of<A: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        at: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Command {
+        let mut command = Command::new(program);
         self.isolate(&mut command);
         command.current_dir(at).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

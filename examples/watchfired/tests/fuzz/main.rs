@@ -37,7 +37,7 @@ const GROWTH: u64 = 8 << 10;
 /// More sessions than the daemon keeps of a project once they have ended.
 const KEPT: usize = 40;
 
-/// The daemon that all clients talk to, and what they know of it.
+/// The daemon under test, and the ids that its clients have learned.
 struct Target {
     file: DaemonFile,
     world: World,
