@@ -260,7 +260,8 @@ async fn issues_are_told_and_taken_back() {
     assert_eq!(next(&mut issues).await.issue_type, "");
 }
 
-/// Agents that print as fast as they can leave the daemon time for its clients.
+/// Agents that print as fast as they can leave the daemon time for its clients. (`a_reader_that_never_waits_lets_others_work` in core
+/// counts the turns.)
 #[tokio::test]
 async fn calls_are_answered_while_agents_print() {
     let world = World::new();

@@ -177,6 +177,28 @@ pub(crate) fn trials(flavour: Flavour) -> Vec<Trial> {
             let rate = BYTES as f64 / begun.elapsed().as_secs_f64();
             assert!(rate > 1e6, "{rate} bytes a second");
         }),
+        flavour.trial("an_agent_stands_back", async |mark| {
+            let ours = run_blocking(&CommandSpec::new("nice"), RunLimits::default()).unwrap();
+            let ours: i32 = ours.stdout.text().trim().parse().unwrap();
+            let session = mark.pty("nice").await;
+            assert_eq!(read_all(&session).await.trim().parse(), Ok((ours + 10).min(19)));
+        }),
+        flavour.trial("a_reader_that_never_waits_lets_others_work", async |mark| {
+            let session = mark.pty("head -c 1000000 /dev/zero").await;
+            assert_eq!(session.wait().await, Exit::Code(0));
+            let mut turns = 0;
+            let others = std::future::poll_fn(|_| {
+                turns += 1;
+                std::task::Poll::<()>::Pending
+            });
+            let all = tokio::select! {
+                biased;
+                all = read_all(&session) => all,
+                () = others => unreachable!(),
+            };
+            assert_eq!(all.len(), 1_000_000);
+            assert!(turns > 50, "{turns} turns beside a reader of a million bytes");
+        }),
         flavour.trial("a_flood_that_nobody_reads_can_be_ended", async |mark| {
             let (session, mut offset) = (mark.pty("yes").await, 0);
             read_until(&session, &mut offset, "y").await;

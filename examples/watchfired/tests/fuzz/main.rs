@@ -34,8 +34,8 @@ const CLIENTS: u64 = 4;
 /// Bound for the growth of the daemon's memory after it has warmed up, in KiB.
 const GROWTH: u64 = 8 << 10;
 
-/// More sessions than the daemon keeps of a project once they have ended.
-const KEPT: usize = 40;
+/// More lives than the daemon keeps of a project once they have ended.
+const KEPT: usize = 220;
 
 /// The daemon under test, and the ids that its clients have learned.
 struct Target {
@@ -93,7 +93,7 @@ async fn nothing_that_is_sent_ends_it_or_makes_it_grow() {
         results: Mutex::default(),
     });
 
-    // The daemon keeps the last sessions of a project for readers, with their terminals: from here on their number stays.
+    // The daemon keeps the last lives of a project, and of some the sessions with their terminals: from here on their number stays.
     for _ in 0..if is_long { KEPT } else { 0 } {
         daemon.agents().start_agent(start(&project, "chat", 0)).await.unwrap();
         daemon.agents().stop_agent(id(&project)).await.unwrap();
@@ -118,6 +118,9 @@ async fn nothing_that_is_sent_ends_it_or_makes_it_grow() {
         let said = fs::read_to_string(&log).unwrap();
         assert!(!said.contains("panicked"), "{said}");
         looks.push(Look::at(running.file.pid));
+        if is_long && looks.len() % 6 == 0 {
+            eprintln!("{:?} after {} s", looks[looks.len() - 1], began.elapsed().as_secs());
+        }
     }
     let results = target.results.lock().unwrap().clone();
     // The first third warms it up.

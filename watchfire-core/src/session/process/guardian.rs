@@ -12,6 +12,8 @@
 //! It also reads the agent's output, into the recording, and reports how long that is; the orchestrator reads the
 //! files. It passes on what the agent writes to stderr. Plain commands write to pipes of the orchestrator instead.
 //!
+//! The agent and its guardian have a lower priority than the orchestrator, which shows many of them to people at once.
+//!
 //! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at
 //! the embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own
 //! terminal stays in that session, and so does its guardian.) It never has the agent's side of the terminal open
@@ -62,6 +64,9 @@ pub(super) const INPUT_FD: i32 = 8;
 /// those of descriptors that the guardian holds. Those before it are free for the agent's own.
 pub(super) const ERRORS_FD: i32 = 70;
 
+/// Steps by which an agent and its guardian stand back, as those of the program `nice`: many that print at once would otherwise
+/// leave the orchestrator, which reads them all, a small part of the machine.
+const NICENESS: i32 = 10;
 /// Grace for processes that an agent leaves behind when it exits.
 const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// Grace for the tree of an orchestrator that was killed.
@@ -148,6 +153,10 @@ impl Guardian {
         if ties != Ties::Caller {
             // Fails only when it leads a group already, and then there is no session to leave.
             let _ = rustix::process::setsid();
+        }
+        if recording.is_some() {
+            // The agent inherits it. What it would fail for, no child may do either.
+            let _ = rustix::process::nice(NICENESS);
         }
         // First, so that an agent never runs whose output could not be seen.
         if let Err(error) = recording.map_or(Ok(()), |it| self.begin(&mut args, &it, host.is_some())) {
