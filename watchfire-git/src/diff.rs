@@ -263,7 +263,7 @@ pub struct DiffLine {
 pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
     let repo = project.open()?;
     if let Some(merged) = &request.merged {
-        return of_merge(&repo, merged, request);
+        return of_merge(project, &repo, merged, request);
     }
     let work = of_work(project, &repo, request);
     let is_empty = match &work {
@@ -272,15 +272,19 @@ pub(crate) fn diff(project: &Project, request: &DiffRequest) -> Result<Diff> {
     };
     match &request.last_merge {
         // A merge that git has removed from a rewritten history cannot be shown.
-        Some(merge) if is_empty && request.uncommitted => of_merge(&repo, merge, request).or(work),
+        Some(merge) if is_empty && request.uncommitted => of_merge(project, &repo, merge, request).or(work),
         _ => work,
     }
 }
 
-fn of_merge(repo: &git2::Repository, merge: &str, request: &DiffRequest) -> Result<Diff> {
+fn of_merge(project: &Project, repo: &git2::Repository, merge: &str, request: &DiffRequest) -> Result<Diff> {
     let during = "looking for the merge";
     let commit = Oid::from_str(merge).and_then(|id| repo.find_commit(id)).during(during)?;
-    let before = commit.parent_ids().next();
+    // Of several commits in a row, the record knows the one below them.
+    let record = Record::read(project, &request.key)?
+        .filter(|record| record.published.as_ref().is_some_and(|it| it.as_str() == merge));
+    let onto = record.and_then(|record| record.merged_onto);
+    let before = onto.as_ref().map(oid).transpose()?.or_else(|| commit.parent_ids().next());
     between(repo, tree::of_commit(repo, before)?, Some(commit.tree_id()), request)
 }
 

@@ -67,9 +67,12 @@ impl Daemon {
         if let Ok(daemon) = Self::connect(home).await {
             return Ok(daemon);
         }
+        let log = home.join("daemon.log");
+        let before = std::fs::metadata(&log).map_or(0, |log| log.len());
         let failed = |why: String| {
+            let why = last_words(&log, before).unwrap_or(why);
             ApiError::new("app_not_running", format!("the daemon did not start: {why}"))
-                .with_hint(format!("its log is {}", home.join("daemon.log").display()))
+                .with_hint(format!("its log is {}", log.display()))
         };
         let mut command = command.clone();
         if !command.env().any(|(name, _)| name == POOLS.0) {
@@ -198,6 +201,17 @@ pub fn meta(origin: &str) -> RequestMeta {
 /// `app_not_running` if none runs.
 pub async fn raw_channel(home: &Path) -> Result<Channel, ApiError> {
     Daemon::connect(home).await.map(|daemon| daemon.0)
+}
+
+/// Returns the last error that a daemon has written to its log behind `before`.
+fn last_words(log: &Path, before: u64) -> Option<String> {
+    let text = std::fs::read(log).ok()?;
+    // A log that was rotated meanwhile is new.
+    let text = text.get(usize::try_from(before).ok()?..).unwrap_or(&text);
+    let text = String::from_utf8_lossy(text);
+    let (_, error) = text.rsplit_once(" ERROR ")?;
+    let error = error.split_once(": ").map_or(error, |(_, words)| words);
+    Some(error.trim().replace('\n', ", "))
 }
 
 /// Returns true if another program holds the daemon's lock, and may answer soon.

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use tonic::Streaming;
 use watchfire_api::ApiError;
+use watchfire_api::daemon_proto::RequestMeta;
 use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::{self as proto, FollowResponse};
 use watchfire_core::orchestrator::Record;
 use watchfire_core::schedule::{Life, Run};
 
 use crate::Daemon;
+use crate::daemon::meta;
 
 /// A project at one place in its log.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,7 +45,7 @@ pub enum Followed {
 pub struct ProjectLog(Streaming<FollowResponse>);
 
 impl Daemon {
-    /// Follows the log of a project after the place `since`, or from now on. With `activity`, also what its agents do.
+    /// Follows the log of a project after the place `since`, or from now on, as a client of it. With `activity`, also what its agents do.
     ///
     /// # Errors
     /// `not_found`, `invalid_cursor`; `app_not_running` if the daemon has gone.
@@ -53,10 +55,13 @@ impl Daemon {
         since: Option<&str>,
         activity: bool,
     ) -> Result<(State, ProjectLog), ApiError> {
+        let RequestMeta { origin, client_id, version } = meta("cli");
         let request = proto::FollowRequest {
             project_id: project.to_owned(),
             cursor: since.unwrap_or_default().to_owned(),
             activity,
+            client: Some(proto::Client { origin, client_id, version }),
+            ..proto::FollowRequest::default()
         };
         let mut changes = self.work().follow(request).await?.into_inner();
         match changes.message().await?.and_then(|first| first.what) {

@@ -212,6 +212,10 @@ fn a_missing_agent() {
         (&"merged".into(), &serde_json::Value::Null),
         "{task:#}"
     );
+    // Also where nothing is ready.
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    let said = world.run(&root, ["run", "all", "--agent", "nobody", "--no-sandbox"]).code(1);
+    assert!(said.stderr.contains("nobody"), "{}", said.stderr);
 }
 
 /// A value that means nothing is no setting that is obeyed in silence.

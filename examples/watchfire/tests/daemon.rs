@@ -505,6 +505,67 @@ fn trouble_with_the_daemon_is_said() {
     world.run(&home, ["daemon", "stop", "--agents"]).good();
 }
 
+/// A project whose folder was moved is run at its new place.
+#[test]
+fn a_project_that_was_moved_goes_on_at_its_new_place() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    world.task(&root, "One", "write n 1\ncommit n\ndone");
+    world.task(&root, "Two", "write m 1\ncommit m\ndone");
+    with.started(&root);
+    world.run(&root, ["run", "1"]).good();
+    let moved = world.path("elsewhere");
+    fs::rename(&root, &moved).unwrap();
+    world.run(&moved, ["run", "2"]).good();
+    assert_eq!(world.states(&moved)[1].1, "merged");
+}
+
+/// Who runs through the daemon learns what hinders or means nothing as in a program of their own.
+#[test]
+fn a_run_through_the_daemon_says_what_is_odd() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    let file = root.join(".watchfire/project.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}verfy: [false]\n")).unwrap();
+    world.task(&root, "Long", "hang");
+    world.task(&root, "Next", "write n 1\ncommit n\ndone");
+    world.run(&root, ["task", "edit", "2", "--depends-on", "1"]).good();
+    for name in ["m", "k"] {
+        world.task(&root, "Short", &format!("write {name} 1\ncommit {name}\ndone"));
+    }
+    with.started(&root);
+    for task in ["3", "4"] {
+        let said = world.run(&root, ["run", task]).good().stdout;
+        assert!(said.contains("! ") && said.contains("verfy") && said.contains("verify"), "{said}");
+    }
+    // What a task waits for is said before anybody asks.
+    world.run(&root, ["agent", "start", "1"]).good();
+    let mut next = world.command(&root, ["run", "2", "--no-wait"]);
+    let mut next = next.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(next.stdout.take().unwrap()));
+    let waits = lines.find_map(|line| line.ok().filter(|line| line.contains("#0002 waits"))).unwrap();
+    assert!(waits.contains("depends on #0001"), "{waits}");
+    let queue = world.run(&root, ["queue", "--json"]).good().json();
+    let queue = queue["queue"].as_array().unwrap();
+    assert!(queue.iter().any(|work| work["task"] == 2 && work["state"] == "waiting"), "{queue:?}");
+    next.kill().unwrap();
+    next.wait().unwrap();
+}
+
+/// The reason why a daemon did not start is said where it was started.
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let with = WithDaemon::new();
+    let root = with.shop();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let error = with.0.run(&root, ["daemon", "start", "--port", &port, "--json"]).code(1).json_error();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("listening on the loopback interface") && message.contains(&port), "{error}");
+    assert!(message.contains("another --port"), "{error}");
+}
+
 /// A daemon that cannot read its settings does not start, and the reason is told as by any other command.
 #[test]
 fn a_daemon_that_cannot_read_its_settings() {

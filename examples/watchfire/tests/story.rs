@@ -215,6 +215,22 @@ fn work_can_be_kept_unmerged() {
 }
 
 /// Several tasks are one run, chosen by number or by label. A task that cannot run changes none of them.
+/// Several commits that were put onto the target one by one are shown as one change.
+#[test]
+fn what_was_merged_is_shown_whole() {
+    for strategy in ["merge", "squash", "rebase"] {
+        let world = World::new();
+        let root = world.project("project", "");
+        let file = root.join(".watchfire/project.yaml");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{text}merge: {{strategy: {strategy}}}\n")).unwrap();
+        world.task(&root, "Two", "write one 1\ncommit one\nwrite two 2\ncommit two\ndone\nexit 0");
+        world.run(&root, ["run", "1", "--no-sandbox"]).good();
+        let shown = world.run(&root, ["diff", "1"]).good().stdout;
+        assert!(shown.contains("one") && shown.contains("two"), "{strategy}: {shown}");
+    }
+}
+
 #[test]
 fn some_tasks_are_run_together() {
     let world = World::new();

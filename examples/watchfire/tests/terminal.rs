@@ -180,6 +180,22 @@ fn a_chat_that_a_signal_ends_says_so_by_its_code() {
     }
 }
 
+/// A chat whose agent fails says so, by its code too.
+#[test]
+fn a_chat_whose_agent_fails_says_so_by_its_code() {
+    let world = World::new();
+    let home = world.empty("watchfire-home");
+    let settings = "version: 1\nagents:\n  failing: {path: sh, args: ['-c', 'exit 7'], prompt_mode: none}\n";
+    std::fs::write(home.join("settings.yaml"), settings).unwrap();
+    let root = world.project("project", "");
+    let chat = OnTerminal::start(&world, &root, &["chat", "--agent", "failing", "--no-sandbox"], &[]);
+    let (painted, code) = chat.end();
+    assert_eq!(code, Some(7), "{painted}");
+    assert!(painted.ends_with("chat ended: the agent ended with exit code 7\r\n"), "{painted:?}");
+    let logs = world.run(&root, ["logs", "--json"]).good().stdout;
+    assert!(logs.contains("failed"), "{logs}");
+}
+
 #[test]
 fn a_chat_goes_both_ways() {
     let world = World::new();

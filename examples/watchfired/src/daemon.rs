@@ -184,7 +184,7 @@ impl Daemon {
     /// Returns a project, and opens it if it is not open.
     pub(crate) async fn project(&self, id: &str) -> Result<ProjectHandle> {
         if let Ok(id) = id.parse::<ProjectId>()
-            && let Some(project) = lock(&self.0.open).get(&id)
+            && let Some(project) = lock(&self.0.open).get(&id).filter(|project| project.root().is_dir())
         {
             return Ok(project.clone());
         }
@@ -199,8 +199,14 @@ impl Daemon {
     /// Opens a project, unless it is archived.
     async fn open(&self, entry: &ProjectEntry) -> Result<Option<ProjectHandle>> {
         let _opening = self.0.opening.lock().await;
-        if let Some(project) = lock(&self.0.open).get(&entry.project_id) {
-            return Ok(Some(project.clone()));
+        let open = lock(&self.0.open).get(&entry.project_id).cloned();
+        if let Some(project) = open {
+            // A folder that was moved is a project at its new place, which a command in it has told the index.
+            if project.root().is_dir() || project.root() == entry.path {
+                return Ok(Some(project));
+            }
+            tracing::info!(project = %entry.project_id, "opened again at {}", entry.path.display());
+            self.close(&entry.project_id).await;
         }
         if is_archived(&*self.store_at(entry).await?).await? {
             // The only project of a command has a person in front of it, who runs it again.

@@ -39,35 +39,31 @@ impl std::fmt::Debug for Rules {
     }
 }
 
-/// The hosts that a request may name.
+/// The hosts that a request may name, with any port: a port can be forwarded, for example by SSH. A name of an attacker's is
+/// refused for its name.
 #[derive(Debug)]
 enum Hosts {
-    /// The names of this machine, with this port.
-    Loopback(u16),
-    /// The names in the certificate, with any port: a port can be forwarded.
+    /// The names of this machine.
+    Loopback,
+    /// The names in the certificate.
     #[cfg(feature = "tls")]
     Certificate(crate::tls::Certificate),
 }
 
 impl Hosts {
     fn include(&self, host: &[u8]) -> bool {
+        let Ok(host) = http::uri::Authority::try_from(host) else { return false };
         match self {
-            Self::Loopback(port) => {
-                let names = ["localhost", "127.0.0.1", "[::1]"];
-                names.iter().any(|name| host == format!("{name}:{port}").as_bytes())
-            }
+            Self::Loopback => ["localhost", "127.0.0.1", "[::1]"].contains(&host.host()),
             #[cfg(feature = "tls")]
-            Self::Certificate(certificate) => {
-                let host = http::uri::Authority::try_from(host).ok();
-                host.is_some_and(|host| certificate.names(host.host()))
-            }
+            Self::Certificate(certificate) => certificate.names(host.host()),
         }
     }
 }
 
 impl Guard {
-    pub(crate) fn new(token: String, port: u16, origins: Vec<String>) -> Self {
-        Self(Arc::new(Rules { token, hosts: Hosts::Loopback(port), origins }))
+    pub(crate) fn new(token: String, origins: Vec<String>) -> Self {
+        Self(Arc::new(Rules { token, hosts: Hosts::Loopback, origins }))
     }
 
     /// Returns the guard of a port with TLS.
@@ -189,7 +185,7 @@ mod tests {
 
     fn rules() -> Rules {
         let origins = vec!["http://localhost:3000".to_owned()];
-        Rules { token: "secret".to_owned(), hosts: Hosts::Loopback(4000), origins }
+        Rules { token: "secret".to_owned(), hosts: Hosts::Loopback, origins }
     }
 
     fn refused(headers: &[(&str, &str)]) -> Option<tonic::Code> {
@@ -220,9 +216,17 @@ mod tests {
     fn neither_other_names_nor_other_pages_get_in() {
         let good = ("authorization", "Bearer secret");
         let denied = Some(tonic::Code::PermissionDenied);
-        for host in ["evil.example:4000", "127.0.0.1:4001", "127.0.0.1", "localhost.evil.example:4000", ""] {
+        for host in [
+            "evil.example:4000",
+            "localhost.evil.example:4000",
+            "127.0.0.1.evil.example",
+            "127.0.0.2:4000",
+            "",
+        ] {
             assert_eq!(refused(&[("host", host), good]), denied, "{host}");
         }
+        // As SSH forwards it.
+        assert_eq!(refused(&[("host", "localhost:9000"), good]), None);
         let ours = ("host", "127.0.0.1:4000");
         for origin in ["http://evil.example", "null", "http://localhost:3001", "https://localhost:3000"] {
             assert_eq!(refused(&[ours, good, ("origin", origin)]), denied, "{origin}");

@@ -15,10 +15,13 @@ use crate::Daemon;
 /// daemon before are at work then.
 pub(crate) async fn watch(daemon: Daemon, mut clients: watch::Receiver<usize>) {
     let mut streams = daemon.watchers().changes();
+    // A project that a client's call opens is that client's, from then on.
+    let mut turns = daemon.turns();
     let mut left = Left::default();
     loop {
         let is_connected = *clients.borrow_and_update() > 0;
         streams.mark_unchanged();
+        turns.mark_unchanged();
         let projects: Vec<_> = daemon.projects().iter().map(|project| project.id().clone()).collect();
         let is_followed = |id: &ProjectId| daemon.watchers().follow(id.as_str());
         left.look(&projects, is_followed, is_connected, Instant::now());
@@ -26,6 +29,7 @@ pub(crate) async fn watch(daemon: Daemon, mut clients: watch::Receiver<usize>) {
             let goes_on = tokio::select! {
                 changed = clients.changed() => changed.is_ok(),
                 changed = streams.changed() => changed.is_ok(),
+                changed = turns.changed() => changed.is_ok(),
                 grace = due(&daemon, &left) => {
                     for id in left.take_due(Instant::now(), grace) {
                         stop(&daemon, &id).await;

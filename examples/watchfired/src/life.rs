@@ -97,7 +97,10 @@ impl Options {
 /// # Errors
 /// `locked` if one runs already; errors of the home, the port and the socket.
 pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile)) -> Result<()> {
-    watchfire_core::files::make_private(home)?;
+    let unusable = |error: Error| {
+        error.with("hint", "make the home a folder of yours, or name another in WATCHFIRE_HOME")
+    };
+    watchfire_core::files::make_private(home).map_err(unusable)?;
     let lock = home.join("daemon.lock");
     // Who can read it can hold it.
     open_private(&lock)?;
@@ -117,7 +120,15 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     // Before a project is opened, so that nothing is missing.
     #[cfg(feature = "otel")]
     let telemetry = crate::otel::Telemetry::start(&daemon, options.otlp_endpoint.as_deref());
-    let failed = |error| Error::io("listening on the loopback interface", error).with("port", options.port);
+    let failed = |error: io::Error| {
+        let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+        let error = Error::io("listening on the loopback interface", error).with("port", options.port);
+        if is_taken {
+            error.with("hint", "another program has it: give another --port, or none for a free one")
+        } else {
+            error
+        }
+    };
     let port =
         TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, options.port))).await.map_err(failed)?;
     let address = port.local_addr().map_err(failed)?;
@@ -135,7 +146,7 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     file.arguments = options.arguments();
     let clients = Clients::default();
     let missing = tokio::spawn(last_client::watch(daemon.clone(), clients.subscribe()));
-    let guard = Guard::new(file.token.clone(), address.port(), options.origins.clone());
+    let guard = Guard::new(file.token.clone(), options.origins.clone());
     #[cfg(feature = "tls")]
     let remote = remote.map(|remote| {
         file.tls = Some(remote.address());

@@ -84,7 +84,7 @@ async fn a_log_goes_on_after_a_cursor() {
         [(project.as_str(), "nonsense", Code::InvalidArgument), ("nobody", "", Code::NotFound)]
     {
         let (project_id, cursor) = (project_id.to_owned(), cursor.to_owned());
-        let refused = daemon.work().follow(FollowRequest { project_id, cursor, activity: false }).await;
+        let refused = daemon.work().follow(FollowRequest { project_id, cursor, ..Default::default() }).await;
         assert_eq!(refused.unwrap_err().code(), code);
     }
 }

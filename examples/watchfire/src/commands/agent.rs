@@ -71,6 +71,9 @@ pub(crate) struct OfAgent {
     /// Use this sandbox: auto, or one that watchfire sandbox probe lists
     #[arg(long, value_name = "NAME")]
     sandbox: Option<String>,
+    /// Run without a sandbox, where settings allow it; the same as `--sandbox none`
+    #[arg(long, conflicts_with = "sandbox")]
+    no_sandbox: bool,
 }
 
 pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit> {
@@ -130,13 +133,14 @@ async fn daemon_of(home: &Path) -> Result<watchfire_client::Daemon> {
 }
 
 async fn start(home: &Path, project: &str, request: StartAgentRequest, of: OfAgent) -> Result<AgentStatus> {
+    crate::git::require()?;
     let size = crate::terminal::size();
     let request = StartAgentRequest {
         project_id: project.to_owned(),
         rows: size.rows().into(),
         cols: size.cols().into(),
         agent: of.agent.unwrap_or_default(),
-        sandbox: of.sandbox.unwrap_or_default(),
+        sandbox: if of.no_sandbox { "none".to_owned() } else { of.sandbox.unwrap_or_default() },
         environment: environment(),
         ..request
     };

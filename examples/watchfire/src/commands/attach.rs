@@ -126,7 +126,13 @@ pub(super) async fn chat(
         .to_owned(),
         ..Default::default()
     };
-    let begun = daemon.agents().start_agent(request).await.map_err(ApiError::from)?.into_inner();
+    let open = |error: ApiError| match error.code.as_str() {
+        "busy" if error.hint.is_none() => {
+            error.with_hint("watchfire attach shows the chat that is open; watchfire agent stop ends it")
+        }
+        _ => error,
+    };
+    let begun = daemon.agents().start_agent(request).await.map_err(|error| open(error.into()))?.into_inner();
     let viewer = Viewer { project: project_id, session: begun.session_id, is_chat: true, read_only: false };
     match viewer.show(place.home.path(), daemon).await? {
         End::Detached => context.out.line("detached; the chat goes on: watchfire attach"),

@@ -2,14 +2,14 @@
 
 pub(super) mod ended;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use watchfire_core::model::BackendName;
 use watchfire_core::orchestrator::{ChatRequest, LogStream, Seen};
 use watchfire_core::schedule::{Change, ChatPlace, Notice};
-use watchfire_core::session::{AttachRequest, Session};
+use watchfire_core::session::{AttachRequest, Exit as Exited, Session};
 use watchfire_core::{Error, ErrorKind};
 
 use super::attach;
@@ -19,7 +19,10 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::serving::serve;
-use crate::{compose, terminal, text, worker};
+use crate::{compose, git, terminal, text, worker};
+
+/// Time from the end of an agent's output to its exit.
+const LAST: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -80,6 +83,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
         return Err(Failure::usage("a chat needs a terminal", "run it where you can type and see"));
     }
     let place = context.project().await?;
+    git::require()?;
     let (home, root) = (place.home.path().to_path_buf(), place.root.clone());
     if let Some(daemon) = worker::wanted_daemon(&home, args.embedded).await? {
         return attach::chat(context, daemon, &place, &args).await;
@@ -95,7 +99,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
     // Before an agent is started: from here on a signal ends the agent before us.
     let interrupts = Interrupts::listen()?;
     let mut noticing = None;
-    let ended: Result<()> = async {
+    let ended: Result<Option<Exited>> = async {
         let project = orchestrator.open(&root).await?;
         let opened = project.subscribe(None).await?.snapshot.opened;
         let changes = project.subscribe(Some(opened)).await?.changes;
@@ -104,7 +108,7 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
         if let Some(wanted) = &args.resume {
             let chosen = tokio::select! {
                 chosen = ended::choose(project.ended_chats().await?, wanted) => chosen?,
-                () = interrupts.first() => return Ok(()),
+                () = interrupts.first() => return Ok(None),
             };
             request.options.resume = Some(chosen);
         }
@@ -112,10 +116,14 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
         // Only now: while the project is opened, Ctrl+C is still a signal.
         let changed = terminal::raw()?;
         let attached = converse(&session, &interrupts).await;
+        if matches!(attached, Ok(true)) {
+            // An agent that ends by itself is not stopped.
+            let _ = tokio::time::timeout(LAST, session.ended()).await;
+        }
         session.stop();
-        session.ended().await;
+        let ended = session.ended().await;
         drop(changed);
-        attached
+        Ok(attached?.then_some(ended.exit))
     }
     .await;
     orchestrator.shutdown().await;
@@ -125,9 +133,22 @@ pub(crate) async fn run(context: &Context, args: ChatArgs) -> Result<Exit> {
             context.out.line(told(&notice));
         }
     }
-    ended?;
-    context.out.line("chat ended");
-    Ok(if interrupts.happened() { Exit::Interrupted } else { Exit::Good })
+    let exit = ended?;
+    if interrupts.happened() {
+        context.out.line("chat ended");
+        return Ok(Exit::Interrupted);
+    }
+    // The agent's own, as shells have it.
+    let code = match exit {
+        Some(Exited::Code(code)) => u8::try_from(code).unwrap_or(1),
+        Some(Exited::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(1),
+        _ => 0,
+    };
+    match exit.filter(|_| code > 0) {
+        None => context.out.line("chat ended"),
+        Some(exit) => context.out.line(format!("chat ended: the agent ended with {exit}")),
+    }
+    Ok(if code == 0 { Exit::Good } else { Exit::Of(code) })
 }
 
 /// Returns a notice in one line.
@@ -149,8 +170,8 @@ async fn notices(mut changes: LogStream) -> Vec<Notice> {
     notices
 }
 
-/// Passes keys to the agent and its output to the person's terminal, until either side ends the chat.
-async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
+/// Passes keys to the agent and its output to the person's terminal, until either side ends the chat. Returns true if the agent did.
+async fn converse(session: &Session, interrupts: &Interrupts) -> Result<bool> {
     // The person's terminal gets every byte, and it answers the agent's queries itself: only it knows its
     // colours, its size in pixels and its keys.
     let output = session.attach(&AttachRequest::output().with_answers())?;
@@ -166,16 +187,16 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<()> {
     let ended = loop {
         tokio::select! {
             // The end of the output is the end of the agent.
-            _ = &mut showing => break Ok(()),
-            () = interrupts.first() => break Ok(()),
+            _ = &mut showing => break Ok(true),
+            () = interrupts.first() => break Ok(false),
             _ = resized.recv() => {
                 if let Err(error) = session.resize(terminal::size()).await {
                     break Err(error);
                 }
             }
             typed = keys.recv() => {
-                let Some(typed) = typed else { break Ok(()) };
-                let Key::Through(bytes) = filter.take_in(&typed, Instant::now()) else { break Ok(()) };
+                let Some(typed) = typed else { break Ok(false) };
+                let Key::Through(bytes) = filter.take_in(&typed, Instant::now()) else { break Ok(false) };
                 if !bytes.is_empty()
                     && let Err(error) = session.write(bytes).await
                     // The agent may end between two keys. The end of its output then ends the chat.

@@ -195,6 +195,9 @@ async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
     let daemon = Daemon::connect(home).await?;
     // What is wrong with one of its projects does not keep it.
     let status = status_of(&daemon).await.unwrap_or_default();
+    let file = DaemonFile::read(home).ok().flatten();
+    let ends_agents =
+        args.agents || file.is_some_and(|file| file.arguments.iter().any(|it| it == "--end-agents"));
     if args.agents {
         // Before they are stopped: where one ends, another task may start.
         let request = watchfire_client::work_proto::EndAgentsRequest {};
@@ -206,7 +209,11 @@ async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
         }
     }
     end(home, &daemon).await?;
-    let left = status.active_agents.iter().filter(|agent| agent.is_running && !args.agents).count();
+    let left = status
+        .active_agents
+        .iter()
+        .filter(|agent| agent.is_running && agent.state != "ending" && !ends_agents)
+        .count();
     context.out.report(json!({ "stopped": true, "agents_left": left }), |_| match left {
         0 => "the daemon has ended\n".to_owned(),
         left => format!("the daemon has ended; agents that go on: {left}\n"),

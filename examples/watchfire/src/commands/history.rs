@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use watchfire_client::work_proto::Work;
+use watchfire_client::Daemon;
+use watchfire_client::work_proto::{ListQueueRequest, Work};
 use watchfire_core::journal::Journal;
 use watchfire_core::schedule::{Ledger, LifeState, Wait};
 
@@ -45,7 +46,18 @@ pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<Exit> {
 /// Shows the work under way, and the reason why other work waits.
 pub(crate) async fn queue(context: &Context) -> Result<Exit> {
     let project = context.project().await?;
-    let works = watchfired::queue(&read(&project.home.state_dir(&project.id))?).works;
+    // The program that runs them knows what has not begun, too.
+    let asked = match Daemon::connect(project.home.path()).await {
+        Ok(daemon) => {
+            let request = ListQueueRequest { project_id: project.id.to_string() };
+            daemon.reports().list_queue(request).await.ok()
+        }
+        Err(_) => None,
+    };
+    let works = match asked {
+        Some(queue) => queue.into_inner().works,
+        None => watchfired::queue(&read(&project.home.state_dir(&project.id))?).works,
+    };
     let value = json!({ "queue": works.iter().map(value).collect::<Vec<_>>() });
     context.out.report(value, |out| match works.is_empty() {
         true => "nothing is at work, and nothing waits\n".to_owned(),
@@ -69,7 +81,7 @@ fn read(state_dir: &Path) -> Result<Ledger> {
 fn value(work: &Work) -> Value {
     let set = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
-        "id": work.life_id,
+        "id": (work.life_id > 0).then_some(work.life_id),
         "task": (work.task_number > 0).then_some(work.task_number),
         "subject": work.subject,
         "run": (work.run_id > 0).then_some(work.run_id),
@@ -92,7 +104,14 @@ fn table(out: Out, works: &[Work]) -> String {
     let time = |at: &str| at.parse().map_or_else(|_| at.to_owned(), |at| text::minute(&at));
     let rows: Vec<_> = works
         .iter()
-        .map(|work| [format!("{:>5}", work.life_id), time(&work.since), subject(work), work.state.clone()])
+        .map(|work| {
+            [
+                if work.life_id > 0 { format!("{:>5}", work.life_id) } else { String::new() },
+                time(&work.since),
+                subject(work),
+                work.state.clone(),
+            ]
+        })
         .collect();
     let width = |column: usize| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or_default();
     let widths = [width(0), width(1), width(2), width(3)];

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use watchfire_client::daemon_proto::StartAgentRequest;
+use watchfire_client::work_proto::{ListQueueRequest, Work};
 use watchfire_client::{ApiError, Followed as Item, ProjectLog, State};
 use watchfire_core::orchestrator::{Record, Spent};
 use watchfire_core::schedule::{Change, Life, LifeId, LifeState, RunId, RunSummary, Scope, Subject, Wait};
@@ -12,7 +13,7 @@ use watchfire_core::{Error, ErrorKind};
 use super::{FRAME, View};
 use crate::failure::Result;
 use crate::interrupts::Interrupts;
-use crate::worker::Worker;
+use crate::worker::{Worker, wire};
 
 /// Time that a daemon has to come back, and the pause between two tries.
 const BACK: Duration = Duration::from_secs(10);
@@ -53,13 +54,12 @@ impl<'a> Followed<'a> {
             None => (state, log),
         };
         let run = RunId(worker.start(request).await?.run_id);
-        // In this program nothing else has the turn.
         let is_its_own =
             |life: &Life| life.subject.task().is_some_and(|task| scope.named().any(|it| it == task));
         let waits = |life: &Life| matches!(life.state, LifeState::Waiting { .. });
         // An agent that is at work on it already was taken over, or goes on.
         let runs = state.lives.iter().any(|life| is_its_own(life) && !life.has_ended() && !waits(life));
-        let may_queue = worker.own().is_none() && !scope.is_general() && !runs;
+        let may_queue = !scope.is_general() && !runs;
         let mut followed = Self {
             worker,
             run,
@@ -133,13 +133,33 @@ impl<'a> Followed<'a> {
                 }
                 () = tokio::time::sleep_until(queued.unwrap_or_else(tokio::time::Instant::now)), if queued.is_some() => {
                     self.queued = None;
-                    let tasks: Vec<_> = self.scope.named().map(|task| format!("#{task}")).collect();
-                    let waits = if tasks.len() == 1 { "waits for its turn" } else { "wait for their turn" };
-                    self.view.note(&format!("{} {waits}: other agents work on this project", tasks.join(", ")));
+                    self.say_what_is_waited_for().await;
                 }
                 _ = frames.tick(), if self.view.is_live() => self.view.tick(&doing, Instant::now()),
             }
         }
+    }
+
+    /// Says why none of the tasks that were asked for has begun.
+    async fn say_what_is_waited_for(&mut self) {
+        let tasks: Vec<_> = self.scope.named().collect();
+        let request = ListQueueRequest { project_id: self.worker.project() };
+        let queue = self.worker.daemon.reports().list_queue(request).await;
+        let works = queue.map(|queue| queue.into_inner().works).unwrap_or_default();
+        let waits =
+            |work: &Work| work.state == "waiting" && tasks.iter().any(|task| wire(*task) == work.task_number);
+        let turn = Wait::Turn.to_string();
+        let reason =
+            works.into_iter().find(|work| waits(work) && work.detail != turn).map(|work| work.detail);
+        let names: Vec<_> = tasks.iter().map(|task| format!("#{task}")).collect();
+        let (names, one) = (names.join(", "), tasks.len() == 1);
+        self.view.note(&match reason {
+            Some(reason) => format!("{names} {}: {reason}", if one { "waits" } else { "wait" }),
+            // In this program nothing else has the turn.
+            None if self.worker.own().is_some() => return,
+            None if one => format!("{names} waits for its turn: other agents work on this project"),
+            None => format!("{names} wait for their turn: other agents work on this project"),
+        });
     }
 
     /// Follows the log anew, from now on. Returns the summary if the run has ended in between.

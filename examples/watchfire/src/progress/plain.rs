@@ -8,7 +8,7 @@ use watchfire_core::orchestrator::Record;
 use watchfire_core::schedule::Change;
 
 use super::View;
-use super::board::Board;
+use super::board::{Board, Kind};
 use crate::out::Out;
 
 pub(super) struct Lines {
@@ -30,7 +30,10 @@ impl View for Lines {
 
     fn change(&mut self, change: &Change, now: Instant) {
         for said in self.board.take_in(change, now) {
-            self.note(&said.text);
+            match said.kind {
+                Kind::Attention => self.note(&format!("! {}", said.text)),
+                Kind::Step | Kind::Good | Kind::Bad => self.note(&said.text),
+            }
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) type Out<T> = ReceiverStream<std::result::Result<T, Status>>;
 pub(super) type Screens = Out<proto::ScreenBuffer>;
 pub(super) type RawOutput = Out<proto::RawOutputChunk>;
 pub(super) type Issues = Out<proto::AgentIssue>;
-type Sender<T> = mpsc::Sender<std::result::Result<T, Status>>;
+pub(super) type Sender<T> = mpsc::Sender<std::result::Result<T, Status>>;
 
 /// Runs `work` until it ends, its client has gone, or the daemon ends. What waits to be sent is bounded to one item, so that a
 /// slow client gets the newest. `watching` is dropped then.

@@ -7,8 +7,9 @@ use watchfire_api::work_proto as proto;
 use watchfire_api::work_proto::report_service_server::ReportService;
 use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::model::{Mode, Phase, TaskNumber};
-use watchfire_core::orchestrator::{ConfineRequest, Costs, CostsBy, SandboxRecord, Spent};
+use watchfire_core::orchestrator::{ConfineRequest, Costs, CostsBy, SandboxRecord, Spent, TaskInfo};
 use watchfire_core::schedule::{Ledger, Life, LifeId, Subject};
+use watchfire_core::store::TaskQuery;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::agents::place;
@@ -65,8 +66,10 @@ impl Daemon {
     }
 
     async fn queue_of(&self, project: &str) -> Result<proto::ListQueueResponse> {
-        let ledger = self.project(project).await?.ledger().await?;
-        Ok(queue(&ledger))
+        let project = self.project(project).await?;
+        let mut queue = queue(&project.ledger().await?);
+        queue.works.extend(project.tasks(&TaskQuery::new()).await?.iter().filter_map(waiting));
+        Ok(queue)
     }
 
     async fn policy_of(&self, request: proto::GetPolicyRequest) -> Result<proto::GetPolicyResponse> {
@@ -161,7 +164,7 @@ pub fn history(
     Ok(proto::ListHistoryResponse { works, next: if at == 0 { 0 } else { at + 1 } })
 }
 
-/// Returns the work that has not ended.
+/// Returns the work that has begun and not ended.
 #[must_use]
 pub fn queue(ledger: &Ledger) -> proto::ListQueueResponse {
     proto::ListQueueResponse { works: ledger.lives.values().map(work).collect() }
@@ -205,6 +208,21 @@ fn work(life: &Life) -> proto::Work {
         agent: life.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
         target: life.target.clone().unwrap_or_default(),
     }
+}
+
+/// Returns a task that was asked for and has not begun.
+fn waiting(info: &TaskInfo) -> Option<proto::Work> {
+    let detail = info.wait.as_ref()?.to_string();
+    let task = &info.task;
+    Some(proto::Work {
+        task_number: wire(task.task_number),
+        subject: "task".to_owned(),
+        state: "waiting".to_owned(),
+        detail,
+        since: task.updated_at.as_ref().map(ToString::to_string).unwrap_or_default(),
+        agent: task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
+        ..proto::Work::default()
+    })
 }
 
 #[tonic::async_trait]

@@ -1,6 +1,6 @@
 //! The log of a project, and what a person says to work that waits for them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use tonic::{Request, Response, Status};
@@ -10,7 +10,9 @@ use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::work_service_server::WorkService;
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::{Mode, Question};
-use watchfire_core::orchestrator::{MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone};
+use watchfire_core::orchestrator::{
+    LogStream, MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone,
+};
 use watchfire_core::schedule::{Accept, Life, LifeId, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -21,7 +23,7 @@ use super::agents::variables;
 use super::answer;
 use super::branches::is_merged;
 use super::convert::{number, some, wire};
-use super::follow::{Out, stream};
+use super::follow::{Out, Sender, stream};
 use crate::Daemon;
 
 /// Pause between two looks at what agents do.
@@ -34,9 +36,62 @@ type Changes = Out<proto::FollowResponse>;
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
 impl Daemon {
+    /// Follows the log of one project, or with an empty id those of all.
     async fn changes(&self, request: proto::FollowRequest) -> Result<Changes> {
+        let proto::Client { origin, client_id, version } = request.client.unwrap_or_default();
+        let meta = daemon_proto::RequestMeta { origin, client_id, version };
+        let watching = |project: &str| Some(self.watchers().add(Some(meta), project));
+        if request.project_id.is_empty() {
+            let (daemon, cursors, activity) = (self.clone(), request.cursors, request.activity);
+            return Ok(stream(self, watching(""), move |send| {
+                Box::pin(all(daemon, cursors, activity, send))
+            }));
+        }
         let project = self.project(&request.project_id).await?;
-        let since = some(&request.cursor).map(str::parse::<Cursor>).transpose()?;
+        // A cursor that means nothing is an error of the call.
+        let log = Log::of(&project, &request.cursor, request.activity).await?;
+        Ok(stream(self, watching(project.id().as_str()), move |send| Box::pin(log.tell(send))))
+    }
+}
+
+/// Follows the logs of all projects that are open, now and later.
+async fn all(
+    daemon: Daemon,
+    mut cursors: HashMap<String, String>,
+    activity: bool,
+    send: Sender<proto::FollowResponse>,
+) -> Result<()> {
+    let mut turns = daemon.turns();
+    let mut known = BTreeSet::new();
+    loop {
+        turns.mark_unchanged();
+        let open = daemon.projects();
+        // One that was closed may come again.
+        known.retain(|id| open.iter().any(|project| project.id() == id));
+        for project in open {
+            if known.insert(project.id().clone()) {
+                let cursor = cursors.remove(project.id().as_str()).unwrap_or_default();
+                // It ends with its project or with the stream.
+                tokio::spawn(Log::of(&project, &cursor, activity).await?.tell(send.clone()));
+            }
+        }
+        if turns.changed().await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// The log of a project, for one client.
+struct Log {
+    project: ProjectHandle,
+    first: Vec<What>,
+    changes: LogStream,
+    activity: bool,
+}
+
+impl Log {
+    async fn of(project: &ProjectHandle, cursor: &str, activity: bool) -> Result<Self> {
+        let since = some(cursor).map(str::parse::<Cursor>).transpose()?;
         let subscription = project.subscribe(since).await?;
         let mut snapshot = subscription.snapshot;
         // They can be many, and long.
@@ -48,47 +103,49 @@ impl Daemon {
         };
         let mut first = vec![What::State(state)];
         first.extend(subscription.expired.map(|_| What::Missed(proto::Missed::default())));
-        let mut changes = subscription.changes;
-        Ok(stream(self, None, move |send| {
-            Box::pin(async move {
-                let told = |what| Ok(proto::FollowResponse { what: Some(what) });
-                for what in first {
-                    if send.send(told(what)).await.is_err() {
-                        return Ok(());
+        Ok(Self { project: project.clone(), first, changes: subscription.changes, activity })
+    }
+
+    /// Sends everything until the project is closed or the client has gone.
+    async fn tell(self, send: Sender<proto::FollowResponse>) -> Result<()> {
+        let Self { project, first, mut changes, activity } = self;
+        let told = |what| proto::FollowResponse { what: Some(what), project_id: project.id().to_string() };
+        for what in first {
+            if send.send(Ok(told(what))).await.is_err() {
+                return Ok(());
+            }
+        }
+        let mut looks = tokio::time::interval(LOOK);
+        let mut shown = HashMap::new();
+        loop {
+            let what = tokio::select! {
+                // Changes first: what an agent does is told between them.
+                biased;
+                () = send.closed() => return Ok(()),
+                seen = changes.next() => match seen {
+                    // The project was closed.
+                    None => return Ok(()),
+                    Some(Seen::Record(record)) => What::Record(proto::Record {
+                        cursor: record.cursor.to_string(),
+                        json: json(&record)?,
+                    }),
+                    Some(Seen::Gap(gap)) => What::Missed(proto::Missed { first: gap.from, last: gap.to }),
+                    // Files are followed with ProjectService.Subscribe.
+                    Some(_) => continue,
+                },
+                _ = looks.tick(), if activity => {
+                    let doing = doing(&project);
+                    if doing == shown {
+                        continue;
                     }
+                    shown.clone_from(&doing);
+                    What::Activity(proto::Activity { doing })
                 }
-                let mut looks = tokio::time::interval(LOOK);
-                let mut shown = HashMap::new();
-                loop {
-                    let what = tokio::select! {
-                        // Changes first: what an agent does is told between them.
-                        biased;
-                        seen = changes.next() => match seen {
-                            // The project was closed.
-                            None => return Ok(()),
-                            Some(Seen::Record(record)) => What::Record(proto::Record {
-                                cursor: record.cursor.to_string(),
-                                json: json(&record)?,
-                            }),
-                            Some(Seen::Gap(gap)) => What::Missed(proto::Missed { first: gap.from, last: gap.to }),
-                            // Files are followed with ProjectService.Subscribe.
-                            Some(_) => continue,
-                        },
-                        _ = looks.tick(), if request.activity => {
-                            let doing = doing(&project);
-                            if doing == shown {
-                                continue;
-                            }
-                            shown.clone_from(&doing);
-                            What::Activity(proto::Activity { doing })
-                        }
-                    };
-                    if send.send(told(what)).await.is_err() {
-                        return Ok(());
-                    }
-                }
-            })
-        }))
+            };
+            if send.send(Ok(told(what))).await.is_err() {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -43,7 +43,9 @@ async fn check_run(shared: &Arc<ProjectShared>, options: &RunOptions, scope: &Sc
         check_phases(shared, options, &project, &settings).await?;
     }
     if tasks.is_empty() {
-        return Ok(());
+        // An agent that is named is checked all the same: a mistyped one is no "nothing to do".
+        let Some(_) = options.agent else { return Ok(()) };
+        return check_agents(shared, options, (project, settings), vec![None]).await;
     }
     Wanted::of(&project)?;
     check_target(shared, &project).await?;

@@ -66,12 +66,15 @@ impl Home {
         options: &YamlOptions,
     ) -> Result<Self> {
         let path = path.into();
+        let unusable = |error: Error| {
+            error.with("hint", "Watchfire keeps its settings and logs there: make it a folder of yours, or name another in WATCHFIRE_HOME")
+        };
         let (files, holder) = blocking(move || {
-            make_private(&path)?;
+            make_private(&path).map_err(unusable)?;
             let path =
                 // After the folder exists: the real path is the one that sandboxes deny.
                 path.canonicalize().map_err(|error| Error::io("opening the home", error).with_path(&path))?;
-            make_private(&path.join("state"))?;
+            make_private(&path.join("state")).map_err(unusable)?;
             let files = Files::new(path)?;
             let holder = identity::holder(&files.dir()?)?;
             Ok((Arc::new(files), holder))

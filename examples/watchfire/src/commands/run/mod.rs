@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use watchfire_client::daemon_proto::StartAgentRequest;
-use watchfire_core::model::{Question, Task, TaskNumber, TaskStatus};
+use watchfire_core::model::{self, KeyFile, Question, Task, TaskNumber, TaskStatus, UnknownKey};
 use watchfire_core::schedule::{LifeState, Scope};
 use watchfire_core::store::{TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
@@ -20,7 +20,7 @@ use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::progress::Followed;
 use crate::worker::{Worker, wire};
-use crate::{compose, progress, terminal};
+use crate::{compose, git, progress, terminal};
 pub(in crate::commands) use summary::next_step_of;
 pub(crate) use summary::{Ended, text_summary};
 use summary::{json_summary, titles};
@@ -304,6 +304,7 @@ impl Wanted {
 async fn carry_out(context: &Context, wanted: Wanted, word: Option<(TaskNumber, Word)>) -> Result<Exit> {
     let waits = wanted.waits && terminal::is_interactive() && !context.out.json;
     let place = context.project().await?;
+    git::require()?;
     let wanted = Wanted { waits, ..wanted };
     // Before an agent starts: from here on the first signal asks for an orderly end.
     let interrupts = Interrupts::listen()?;
@@ -335,6 +336,12 @@ async fn execute(
     interrupts: &Interrupts,
 ) -> Result<Option<Ended>> {
     let Some(mut worker) = Worker::find(place, wanted.embedded, interrupts).await? else { return Ok(None) };
+    // Who runs them has told its log once; the person at this terminal is told too.
+    if worker.own().is_none() && !out.json {
+        for key in unknown_keys(&worker.place).await? {
+            out.text(&format!("! {key}\n"));
+        }
+    }
     let ended = async {
         if let Some((task, word)) = word {
             say(&worker, task, word).await?;
@@ -355,6 +362,13 @@ async fn execute(
     // Also after an error, so that no agent of this program is left running.
     worker.end().await;
     ended.map(Some)
+}
+
+/// Returns the keys of the settings and the project that nothing reads.
+async fn unknown_keys(place: &OpenProject) -> Result<Vec<UnknownKey>> {
+    let mut keys = compose::unknown_settings(&place.home.settings().await?);
+    keys.extend(model::unknown_keys(KeyFile::Project, &place.store.project().await?.value));
+    Ok(keys)
 }
 
 /// Passes a message to the life of a task. Returns the id of the question that it answers.
