@@ -92,7 +92,8 @@ impl Drop for Changed {
 
 /// Switches to raw mode: every key reaches the program at once, without an echo, and no key becomes a signal.
 pub(crate) fn raw() -> Result<Changed> {
-    change(RESET, Termios::make_raw)
+    // A terminal that knows no sequences gets what its agent says, and none of ours.
+    change(if is_dumb() { "\r\n" } else { RESET }, Termios::make_raw)
 }
 
 /// Turns off the echo and hides the cursor, for drawing. Ctrl+C still sends a signal.

@@ -143,6 +143,10 @@ fn doctor_fails_where_no_task_could_run() {
     fails("time_limit: forever", "✗ project.yaml  time_limit: invalid duration");
     fails("verify: ['no-such-program --all']", "not installed: no-such-program");
     fails("setup: ['no-such-program']", "✗ setup");
+    world.run(&root, ["task", "add", "--title", "Other", "--ready", "--agent", "codex"]).good();
+    let said = world.run(&root, ["doctor"]).code(3).stdout;
+    assert!(said.contains("wanted by #0001"), "{said}");
+    world.run(&root, ["task", "rm", "1"]).good();
     // Only where the machine itself is sound.
     assert_eq!(world.run(&root, ["doctor"]).code, Some(if good { 0 } else { 3 }));
 }

@@ -120,7 +120,7 @@ fn a_task_changes_under_its_agent() {
         let run = world.start(&root, ["run", "all", "--no-sandbox"]);
         let agent = agent(&root);
         let told = world.run(&root, ["task", how, "1"]).good().stdout;
-        assert!(told.contains("its agent is stopped"), "{told}");
+        assert!(told.contains("its agent will be stopped"), "{told}");
         let said = run.end();
         assert!(!is_alive(agent), "{how}");
         assert_eq!(said.code, Some(code), "{how}: {}", said.stdout);

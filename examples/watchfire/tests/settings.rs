@@ -82,9 +82,12 @@ fn a_persons_own_settings_are_checked_before_they_are_written() {
     let got = world.run(&root, ["settings", "--global", "budget.day"]).good().stdout;
     assert_eq!(got.trim().trim_end_matches(".0"), "20");
     assert!(file().contains("mine: kept") && file().contains("auto_merge: false"), "{}", file());
-    for (key, value) in
-        [("defaults.auto_merge", "perhaps"), ("defaults.auto_mrge", "true"), ("version.x", "1")]
-    {
+    for (key, value) in [
+        ("defaults.auto_merge", "perhaps"),
+        ("tui.keys.nosuch", "ctrl+s"),
+        ("defaults.auto_mrge", "true"),
+        ("version.x", "1"),
+    ] {
         let before = file();
         let error = set(key, value).code(1).json_error();
         assert_eq!(error["details"]["file"], "settings.yaml", "{error}");

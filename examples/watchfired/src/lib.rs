@@ -10,6 +10,7 @@ pub mod compose;
 mod connections;
 mod daemon;
 mod daemon_log;
+mod deadline;
 mod identity;
 mod last_client;
 mod life;

@@ -29,6 +29,7 @@ use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::connections::{Clients, bounded};
+use crate::deadline::Deadlines;
 use crate::identity::Guard;
 use crate::{Daemon, agents_file, compose, last_client};
 
@@ -227,6 +228,7 @@ async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, guard: G
     });
     let on_port = serve_network(daemon.clone(), "port", guard, TcpListenerStream::new(port), clients.clone());
     let on_socket = builder()
+        .layer(Deadlines)
         .add_routes(routes(&daemon))
         .serve_with_incoming_shutdown(bounded(connections, CONNECTIONS, clients), daemon.ended());
     let (on_socket, ()) = tokio::join!(on_socket, on_port);
@@ -248,6 +250,7 @@ async fn serve_network<C>(
         .accept_http1(true)
         .layer(guard)
         .layer(GrpcWebLayer::new())
+        .layer(Deadlines)
         .add_routes(routes(&daemon))
         .serve_with_incoming_shutdown(bounded(connections, CONNECTIONS, clients), daemon.ended());
     tell_end(place, served.await);

@@ -5,7 +5,7 @@ mod support;
 use support::{World, id, start, until};
 use tonic::Code;
 use watchfire_api::work_proto::{
-    GetCostsRequest, GetPolicyRequest, ListHistoryRequest, ListQueueRequest, Work,
+    CheckStartRequest, GetCostsRequest, GetPolicyRequest, ListHistoryRequest, ListQueueRequest, Work,
 };
 use watchfire_client::Daemon;
 
@@ -88,4 +88,29 @@ async fn work_is_in_line_and_then_in_the_history() {
     let session = daemon.agents().get_agent_status(id(&project)).await.unwrap().into_inner().session_id;
     assert_eq!(record["session"], session);
     assert_eq!(queue(&daemon, &project).await[0].state, "running");
+    // The next one has to wait, and says for what.
+    world.task(&daemon, &project, "Later", "write b.txt 1\ncommit b\ndone").await;
+    daemon.agents().start_agent(start(&project, "task", 4)).await.unwrap();
+    until("it is in line", || async { queue(&daemon, &project).await.len() == 2 }).await;
+    let later = queue(&daemon, &project).await.pop().unwrap();
+    assert_eq!((later.life_id, later.task_number, later.state.as_str()), (0, 4, "waiting"));
+    assert!(later.detail.starts_with("for a free slot"), "{later:?}");
+}
+
+/// A client learns at its start what would keep every task from running.
+#[tokio::test]
+async fn what_is_missing_is_told_at_the_start() {
+    let world = World::new();
+    let file = world.home.join("settings.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("default_agent: scripted", "default_agent: codex")).unwrap();
+    let mut command = world.command(&[]);
+    command.env("PATH", world.path("none"));
+    let _running = world.start_by(command);
+    let daemon = world.connect().await;
+    let answer = daemon.reports().check_start(CheckStartRequest {}).await.unwrap().into_inner();
+    let codes: Vec<_> = answer.problems.iter().map(|problem| problem.code.as_str()).collect();
+    assert_eq!(codes, ["program_missing", "program_missing"], "{answer:?}");
+    assert!(answer.problems[0].message.starts_with("Git is required."), "{answer:?}");
+    assert!(answer.problems.iter().all(|problem| !problem.hint.is_empty()), "{answer:?}");
 }

@@ -260,6 +260,30 @@ async fn issues_are_told_and_taken_back() {
     assert_eq!(next(&mut issues).await.issue_type, "");
 }
 
+/// A deadline ends a call, and a stream, with its own code.
+#[tokio::test]
+async fn deadlines_are_heeded() {
+    let world = World::new();
+    let (_running, daemon, project) = shop(&world).await;
+    let within = |time: u64| {
+        let mut request =
+            tonic::Request::new(proto::SubscribeRequest { meta: None, project_id: project.clone() });
+        // Not `set_timeout`, which ends the call on this side too.
+        request.metadata_mut().insert("grpc-timeout", format!("{time}m").parse().unwrap());
+        request
+    };
+    let mut events = daemon.projects().subscribe(within(500)).await.unwrap().into_inner();
+    let over = loop {
+        match tokio::time::timeout(PATIENCE, events.message()).await.unwrap() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("an end without a word"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(over.code(), Code::DeadlineExceeded);
+    assert_eq!(watchfire_client::ApiError::from(over).code, "timeout");
+}
+
 /// Agents that print as fast as they can leave the daemon time for its clients. (`a_reader_that_never_waits_lets_others_work` in core
 /// counts the turns.)
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::fs;
 
 use support::{PATIENCE, World, id, start, until};
 use tonic::Code;
+use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::{AcceptProposalRequest, FollowRequest, ProposeRequest, StopRunRequest};
 use watchfire_client::{Daemon, Followed, ProjectLog};
 use watchfire_core::orchestrator::Record;
@@ -87,6 +88,39 @@ async fn a_log_goes_on_after_a_cursor() {
         let refused = daemon.work().follow(FollowRequest { project_id, cursor, ..Default::default() }).await;
         assert_eq!(refused.unwrap_err().code(), code);
     }
+}
+
+/// All projects are followed by one stream, each from its own place, also those that come later.
+#[tokio::test]
+async fn all_projects_are_followed_at_once() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let first = world.project(&daemon, "shop").await.project_id;
+    let (state, _) = daemon.follow(&first, None, false).await.unwrap();
+    world.task(&daemon, &first, "One", "write n 1\ncommit n\ndone").await;
+    let run = daemon.agents().start_agent(start(&first, "task", 1)).await.unwrap().into_inner().run_id;
+    let (_, mut log) = daemon.follow(&first, Some(&state.cursor), false).await.unwrap();
+    let alone = until_change(
+        &mut log,
+        |change| matches!(change, Change::Run(it) if it.id == RunId(run) && it.ended.is_some()),
+    )
+    .await;
+    let cursors = [(first.clone(), state.cursor)].into();
+    let all = FollowRequest { cursors, ..Default::default() };
+    let mut all = daemon.work().follow(all).await.unwrap().into_inner();
+    let second = world.project(&daemon, "bakery").await.project_id;
+    let (mut told, mut begun) = (Vec::new(), std::collections::BTreeSet::new());
+    while told.len() < alone.len() || begun.len() < 2 {
+        let item = tokio::time::timeout(PATIENCE, all.message()).await.unwrap().unwrap().unwrap();
+        match item.what.unwrap() {
+            What::State(_) => drop(begun.insert(item.project_id)),
+            What::Record(record) if item.project_id == first => told.push(record.cursor),
+            _ => {}
+        }
+    }
+    assert_eq!(told[..alone.len()], alone.iter().map(|it| it.cursor.to_string()).collect::<Vec<_>>());
+    assert_eq!(begun, [first, second].into());
 }
 
 /// What agents do is told beside the changes, and a run is stopped by its number.

@@ -8,6 +8,7 @@ use watchfire_client::daemon_proto::{AgentStatus, ProjectId, StartAgentRequest};
 use watchfire_client::work_proto::ResumeRequest;
 use watchfire_client::{ApiError, environment, work};
 use watchfire_core::model::TaskNumber;
+use watchfire_core::store::{TaskQuery, TaskStore as _};
 
 use super::daemon;
 use super::generate::{self, GenerateArgs};
@@ -79,6 +80,14 @@ pub(crate) struct OfAgent {
 pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit> {
     let project = context.project().await?;
     let (home, id) = (project.home.path().to_path_buf(), project.id.to_string());
+    let starts_all =
+        matches!(&command, AgentCommand::Start(StartArgs { which: Some(which), .. }) if which == "all");
+    let malformed: Vec<_> = match starts_all {
+        true => {
+            project.store.list(&TaskQuery::new()).await?.malformed.iter().map(ToString::to_string).collect()
+        }
+        false => Vec::new(),
+    };
     // The daemon opens the store itself.
     drop(project);
     let of = || ProjectId { meta: None, project_id: id.clone(), session_id: String::new() };
@@ -118,14 +127,21 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<Exit
         }
     };
     let agents: Vec<_> = status.all.iter().map(json).collect();
-    context.out.report(json!({ "agents": agents, "halted": status.halted }), |out: Out| {
-        let lines: String = status.all.iter().map(|agent| line(agent, out.style)).collect();
-        let lines = if lines.is_empty() { out.style.dim("no agents at work\n") } else { lines };
-        let halted =
-            "stopped: ready tasks start once you start something, or with `watchfire agent resume`\n";
-        lines + if status.halted { halted } else { "" }
-    });
-    Ok(Exit::Good)
+    context.out.report(
+        json!({ "agents": agents, "halted": status.halted, "malformed": malformed }),
+        |out: Out| {
+            let lines: String = status.all.iter().map(|agent| line(agent, out.style)).collect();
+            let lines = if lines.is_empty() { out.style.dim("no agents at work\n") } else { lines };
+            let halted =
+                "stopped: ready tasks start once you start something, or with `watchfire agent resume`\n";
+            let faults: String = malformed
+                .iter()
+                .map(|fault| format!("{} not run: {}\n", out.style.red("✗"), text::line(fault)))
+                .collect();
+            lines + if status.halted { halted } else { "" } + &faults
+        },
+    );
+    Ok(if malformed.is_empty() { Exit::Good } else { Exit::NeedsPerson })
 }
 
 async fn daemon_of(home: &Path) -> Result<watchfire_client::Daemon> {

@@ -113,7 +113,7 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
     let (mut files, mut work) = (Section::empty("files"), Section::empty("work"));
     match context.project().await {
         Ok(open) => {
-            (files, work) = (files::look(&open.root, &open.store).await, work::look(&open).await);
+            (files, work) = (files::look(&open.root, &open.store).await, work::look(&open, &settings).await);
             match open.project().await {
                 Ok(read) => project = Some(read),
                 Err(error) => files.lines.push(Line::new(State::Bad, "project.yaml", error.report())),

@@ -7,6 +7,7 @@ use watchfire_core::model::{
 };
 use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
+use watchfire_tui::keymap::Keymap;
 
 use super::doctor;
 use super::task::ask;
@@ -171,9 +172,14 @@ fn placed(settings: &Settings, path: &str, value: &str) -> CoreResult<Settings> 
     }
     let read: Settings = serde_json::from_value(all).map_err(|error| bad(in_words(&error.to_string())))?;
     let known = compose::unknown_settings(settings);
-    match compose::unknown_settings(&read).into_iter().find(|key| !known.contains(key)) {
-        Some(unknown) => Err(bad(unknown.to_string())),
-        None => Ok(read),
+    if let Some(unknown) = compose::unknown_settings(&read).into_iter().find(|key| !known.contains(key)) {
+        return Err(bad(unknown.to_string()));
+    }
+    match Keymap::new(&read.tui.keys) {
+        Err(refused) if path.starts_with("tui.") => {
+            Err(bad(format!("{}: {}", refused.name, refused.because)))
+        }
+        _ => Ok(read),
     }
 }
 

@@ -11,7 +11,7 @@ use watchfire_core::schedule::{Change as Happened, Ending, Life, LifeState, Run}
 use watchfire_core::store::{Change, TaskQuery};
 use watchfire_core::{ErrorKind, Result};
 
-use super::follow::{Out, stream};
+use super::follow::{Opened, Out, stream};
 use super::status::{mode_of, name, of_life};
 use crate::Daemon;
 
@@ -39,23 +39,14 @@ impl Daemon {
 
 /// Follows all projects.
 async fn all(daemon: Daemon, send: Sender) -> Result<()> {
-    let mut turns = daemon.turns();
-    let mut known = BTreeSet::new();
-    loop {
-        turns.mark_unchanged();
-        let open = daemon.projects();
-        // One that was closed may come again.
-        known.retain(|id| open.iter().any(|project| project.id() == id));
-        for project in open {
-            if known.insert(project.id().clone()) {
-                // It ends with its project or with the stream.
-                tokio::spawn(Followed::new(&daemon, project).await?.follow(send.clone()));
-            }
-        }
-        if turns.changed().await.is_err() {
-            return Ok(());
+    let mut opened = Opened::of(&daemon);
+    while let Some(projects) = opened.next().await {
+        for project in projects {
+            // It ends with its project or with the stream.
+            tokio::spawn(Followed::new(&daemon, project).await?.follow(send.clone()));
         }
     }
+    Ok(())
 }
 
 type Sender = tokio::sync::mpsc::Sender<std::result::Result<proto::Event, tonic::Status>>;

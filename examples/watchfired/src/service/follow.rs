@@ -1,15 +1,17 @@
 //! Streams about the agents of a project. Each is a task that ends when its client has gone or the daemon ends.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::status;
 use watchfire_core::Result;
+use watchfire_core::model::ProjectId;
 use watchfire_core::orchestrator::{ProjectHandle, SessionOutcome};
 use watchfire_core::session::{AttachRequest, Cause, Ended, Exit, ScreenChange, ScreenUpdate, Session};
 use watchfire_core::terminal::Snapshot;
@@ -56,6 +58,35 @@ pub(super) fn stream<T: Send + 'static>(
         }
     });
     ReceiverStream::new(receive)
+}
+
+/// The projects that are open, and those that are opened later.
+pub(super) struct Opened {
+    daemon: Daemon,
+    turns: watch::Receiver<u64>,
+    known: BTreeSet<ProjectId>,
+}
+
+impl Opened {
+    pub(super) fn of(daemon: &Daemon) -> Self {
+        Self { daemon: daemon.clone(), turns: daemon.turns(), known: BTreeSet::new() }
+    }
+
+    /// Returns those that were not returned before, at least one, or `None` once the daemon has gone.
+    pub(super) async fn next(&mut self) -> Option<Vec<ProjectHandle>> {
+        loop {
+            self.turns.mark_unchanged();
+            let open = self.daemon.projects();
+            // One that was closed may come again.
+            self.known.retain(|id| open.iter().any(|project| project.id() == id));
+            let new: Vec<_> =
+                open.into_iter().filter(|project| self.known.insert(project.id().clone())).collect();
+            if !new.is_empty() {
+                return Some(new);
+            }
+            self.turns.changed().await.ok()?;
+        }
+    }
 }
 
 /// Returns the next session to follow: the named one, once, or each that is the current one of the project.

@@ -8,6 +8,7 @@ use watchfire_api::work_proto::report_service_server::ReportService;
 use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::model::{Mode, Phase, TaskNumber};
 use watchfire_core::orchestrator::{ConfineRequest, Costs, CostsBy, SandboxRecord, Spent, TaskInfo};
+use watchfire_core::process::resolve_program;
 use watchfire_core::schedule::{Ledger, Life, LifeId, Subject};
 use watchfire_core::store::TaskQuery;
 use watchfire_core::{Error, ErrorKind, Result};
@@ -91,6 +92,30 @@ impl Daemon {
             json,
             refused: record.refused.iter().map(ToString::to_string).collect(),
         })
+    }
+
+    /// Returns what keeps every task from running.
+    async fn problems(&self) -> Result<Vec<proto::Problem>> {
+        let (settings, daemon) = (self.home().settings().await?, self.clone());
+        // Programs are looked for on the disk.
+        blocking(move || {
+            let mut missing = Vec::new();
+            if let Err(error) = resolve_program(Path::new("git")) {
+                let words = "Git is required. Install git and try again.";
+                let error = Error::new(ErrorKind::ProgramMissing, words).with_source(error);
+                missing.push(error.with("hint", "it is looked for in the folders of PATH"));
+            }
+            if let Err(error) = daemon.find_an_agent(&settings) {
+                missing.push(error);
+            }
+            let told = |error: &Error| proto::Problem {
+                code: error.code().to_owned(),
+                message: error.report(),
+                hint: error.detail("hint").unwrap_or_default().to_owned(),
+            };
+            Ok(missing.iter().map(told).collect())
+        })
+        .await
     }
 
     /// Returns the request for the sandbox of a session that started now.
@@ -236,6 +261,10 @@ impl ReportService for Daemon {
         request: Request<proto::ListHistoryRequest>,
     ) -> Answer<proto::ListHistoryResponse> {
         answer(self.history_of(request.into_inner()).await)
+    }
+
+    async fn check_start(&self, _: Request<proto::CheckStartRequest>) -> Answer<proto::CheckStartResponse> {
+        answer(self.problems().await.map(|problems| proto::CheckStartResponse { problems }))
     }
 
     async fn list_queue(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::settings_service_server::SettingsService;
-use watchfire_core::backend::ProgramSearch;
+use watchfire_core::backend::{Backend, ProgramSearch};
 use watchfire_core::model::Settings;
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -47,6 +47,28 @@ impl Daemon {
             default_agent: Some(defaults.default_agent.clone()),
         };
         proto::Settings { meta: None, agents, defaults: Some(defaults) }
+    }
+
+    /// Finds the program of the agent that tasks get by default, or where none is named, of any.
+    pub(super) fn find_an_agent(&self, settings: &Settings) -> Result<()> {
+        let backends = self.orchestrator().backends().clone().with_configured(settings)?;
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let find = |backend: &dyn Backend| {
+            let of = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+            let search = ProgramSearch::new(std::env::var_os("PATH"), home.clone()).with_settings(of);
+            let found = backend.locate(&search).map(drop);
+            found.map_err(|error| match (error.detail("hint"), backend.install_hint()) {
+                (None, Some(hint)) => error.with("hint", hint),
+                _ => error,
+            })
+        };
+        match settings.defaults.default_agent.trim() {
+            // The scripted agent is always there, and does what a script says.
+            "" if backends.iter().any(|it| it.name() != "scripted" && find(&**it).is_ok()) => Ok(()),
+            "" => Err(Error::new(ErrorKind::ProgramMissing, "no agent is installed")
+                .with("hint", "watchfire doctor lists those that are known")),
+            name => find(&*backends.get(name)?),
+        }
     }
 
     async fn read_settings(&self) -> Result<proto::Settings> {

@@ -1,6 +1,6 @@
 //! The log of a project, and what a person says to work that waits for them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tonic::{Request, Response, Status};
@@ -23,7 +23,7 @@ use super::agents::variables;
 use super::answer;
 use super::branches::is_merged;
 use super::convert::{number, some, wire};
-use super::follow::{Out, Sender, stream};
+use super::follow::{Opened, Out, Sender, stream};
 use crate::Daemon;
 
 /// Pause between two looks at what agents do.
@@ -61,24 +61,15 @@ async fn all(
     activity: bool,
     send: Sender<proto::FollowResponse>,
 ) -> Result<()> {
-    let mut turns = daemon.turns();
-    let mut known = BTreeSet::new();
-    loop {
-        turns.mark_unchanged();
-        let open = daemon.projects();
-        // One that was closed may come again.
-        known.retain(|id| open.iter().any(|project| project.id() == id));
-        for project in open {
-            if known.insert(project.id().clone()) {
-                let cursor = cursors.remove(project.id().as_str()).unwrap_or_default();
-                // It ends with its project or with the stream.
-                tokio::spawn(Log::of(&project, &cursor, activity).await?.tell(send.clone()));
-            }
-        }
-        if turns.changed().await.is_err() {
-            return Ok(());
+    let mut opened = Opened::of(&daemon);
+    while let Some(projects) = opened.next().await {
+        for project in projects {
+            let cursor = cursors.remove(project.id().as_str()).unwrap_or_default();
+            // It ends with its project or with the stream.
+            tokio::spawn(Log::of(&project, &cursor, activity).await?.tell(send.clone()));
         }
     }
+    Ok(())
 }
 
 /// The log of a project, for one client.

@@ -1,19 +1,19 @@
 //! Reports the tasks that wait for a person, and the task files that cannot be read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use watchfire_core::model::{KeyFile, Task, TaskNumber, TaskStatus, unknown_keys};
+use watchfire_core::model::{KeyFile, Settings, Task, TaskNumber, TaskStatus, unknown_keys};
 use watchfire_core::store::{TaskList, TaskQuery, TaskStore as _};
 
-use super::{Line, Section, State};
+use super::{Line, Section, State, agents};
 use crate::commands::run;
 use crate::context::OpenProject;
 use crate::status;
 
-pub(super) async fn look(open: &OpenProject) -> Section {
+pub(super) async fn look(open: &OpenProject, settings: &Settings) -> Section {
     let (mut lines, mut waiting, mut malformed) = (Vec::new(), Vec::new(), Vec::new());
     let (mut unknown, mut told) = (Vec::new(), BTreeSet::new());
     match open.store.list(&TaskQuery::new()).await {
@@ -24,6 +24,7 @@ pub(super) async fn look(open: &OpenProject) -> Section {
                 malformed.push(fault.to_string());
             }
             lines.extend(list.tasks.iter().filter_map(|task| never_starts(&task.value, &list)));
+            lines.extend(without_their_agents(&list, settings));
             for task in list.tasks.iter().filter(|task| task.value.status != TaskStatus::Done) {
                 for key in unknown_keys(KeyFile::Task, &task.value) {
                     // One that resembles none may be meant for another program, in all of its tasks.
@@ -69,6 +70,22 @@ pub(super) async fn look(open: &OpenProject) -> Section {
         lines,
         json: json!({ "waiting": waiting, "malformed": malformed, "unknown": unknown, "strays": strays }),
     }
+}
+
+/// Names the ready tasks whose own agent a run would not find, a line for each agent.
+fn without_their_agents(list: &TaskList, settings: &Settings) -> Vec<Line> {
+    let mut having = BTreeMap::<_, Vec<_>>::new();
+    let ready = list.tasks.iter().map(|task| &task.value).filter(|task| task.status == TaskStatus::Ready);
+    for task in ready {
+        if let Some(agent) = &task.agent {
+            having.entry(agent.as_str()).or_default().push(format!("#{}", task.task_number));
+        }
+    }
+    let missing = |(agent, tasks): (_, Vec<_>)| {
+        let error = agents::locate(settings, agent).err()?;
+        Some(Line::new(State::Bad, agent, format!("{}, wanted by {}", error.report(), tasks.join(", "))))
+    };
+    having.into_iter().filter_map(missing).collect()
 }
 
 /// Returns the names of the files in the folder that no program takes for a task.

@@ -52,7 +52,16 @@ fn took(task: &Task, sessions: &[SessionLog]) -> Option<String> {
     let ended = sessions.iter().filter_map(|log| between(log.started_at.as_ref()?, log.ended_at()?));
     // Without logs only the first start and the end are known.
     let in_all = || between(task.started_at.as_ref()?, task.completed_at.as_ref()?);
-    ended.reduce(|sum, next| sum.saturating_add(next)).or_else(in_all).map(text::elapsed)
+    ended.reduce(|sum, next| sum.saturating_add(next)).or_else(in_all).map(whole)
+}
+
+/// Returns a time that was measured in whole seconds.
+fn whole(time: Duration) -> String {
+    match time.as_secs() {
+        0 => "less than a second".to_owned(),
+        seconds @ 1..=9 => format!("{seconds}s"),
+        _ => text::elapsed(time),
+    }
 }
 
 fn between(from: &Timestamp, to: &Timestamp) -> Option<Duration> {

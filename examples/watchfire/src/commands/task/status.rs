@@ -81,7 +81,7 @@ pub(super) async fn change(
                 at_work.contains(&info.task.task_number)
                     && (info.task.status != TaskStatus::Ready || info.task.deleted_at.is_some())
             };
-            let note = |info| if ends(info) { "  (its agent is stopped; its work is kept)" } else { "" };
+            let note = |info| if ends(info) { "  (its agent will be stopped; its work is kept)" } else { "" };
             changed.iter().map(|info| format!("{what} {}{}\n", one_line(out, info), note(info))).collect()
         });
     }
