@@ -215,7 +215,27 @@ fn a_missing_agent() {
     // Also where nothing is ready.
     world.run(&root, ["run", "all", "--no-sandbox"]).good();
     let said = world.run(&root, ["run", "all", "--agent", "nobody", "--no-sandbox"]).code(1);
-    assert!(said.stderr.contains("nobody"), "{}", said.stderr);
+    assert!(said.stderr.contains("nobody") && !said.stderr.contains("tasks:"), "{}", said.stderr);
+}
+
+#[test]
+fn an_unknown_agent_is_told_by_file_and_line() {
+    let world = World::new();
+    let (plain, named) = (world.project("plain", ""), world.project("named", "default_agent: nobody"));
+    let settings = world.path("watchfire-home").join("settings.yaml");
+    fs::write(settings, "defaults:\n  default_agent: nobody\n").unwrap();
+    let last = fs::read_to_string(named.join(".watchfire/project.yaml")).unwrap().lines().count();
+    for (root, file, field, line) in [
+        (plain, "settings.yaml", "defaults.default_agent", 2),
+        (named, "project.yaml", "default_agent", last),
+    ] {
+        world.run(&root, ["task", "add", "--title", "Work", "--ready"]).good();
+        let error = world.run(&root, ["run", "all", "--no-sandbox", "--json"]).code(1).json_error();
+        assert_eq!(error["code"], "unknown_backend", "{error}");
+        let told = ["file", "field", "line"].map(|key| error["details"][key].as_str().unwrap_or_default());
+        assert_eq!(told, [file, field, &line.to_string()], "{error}");
+        assert_eq!(world.states(&root), [(1, "ready".to_owned())]);
+    }
 }
 
 /// A value that means nothing is no setting that is obeyed in silence.

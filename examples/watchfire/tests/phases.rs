@@ -104,8 +104,8 @@ fn a_wrong_name_is_found_before_anything_starts() {
     let plain = fs::read_to_string(&project).unwrap();
     let with = |more: &str| fs::write(&project, format!("{plain}{more}\n")).unwrap();
     for (more, code, part) in [
-        ("wildfire: {refine: {agent: plannner}}", "unknown_backend", "plannner"),
-        ("wildfire: {agent: plannner}", "unknown_backend", "plannner"),
+        ("wildfire: {refine: {agent: plannner}}", "unknown_backend", "wildfire.refine.agent"),
+        ("wildfire: {agent: plannner}", "unknown_backend", "wildfire.agent"),
         ("wildfire: {generate: {model: '--yolo'}}", "invalid_input", "wildfire.generate.model"),
         ("wildfire: {execute: {model: 'x; touch /tmp/x'}}", "invalid_input", "wildfire.execute.model"),
     ] {

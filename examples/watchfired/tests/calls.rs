@@ -235,6 +235,12 @@ async fn a_task_is_run_to_its_merge_and_leaves_its_log_and_branch() {
     for bad in ["", "../../settings.yaml", "/etc/passwd", "nothing.log"] {
         assert_eq!(daemon.logs().get_log(log(bad)).await.unwrap_err().code(), Code::NotFound, "{bad}");
     }
+    // The record of a session's end comes after the end. Until then, the session itself says how it ended.
+    let record = world.home.join("logs").join(&project).join(&logs[0].log_id).with_extension("spent.json");
+    until("its end is recorded", || async { record.exists() }).await;
+    std::fs::remove_file(&record).unwrap();
+    let early = daemon.logs().get_log(log(&logs[0].log_id)).await.unwrap().into_inner();
+    assert_eq!(early.status, "completed");
     daemon.logs().delete_log(log(&logs[0].log_id)).await.unwrap();
     assert!(daemon.logs().list_logs(of(0)).await.unwrap().into_inner().logs.is_empty());
     daemon.logs().delete_all_for_task(task_id(&project, 1)).await.unwrap();

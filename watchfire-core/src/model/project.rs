@@ -153,6 +153,16 @@ impl Project {
             Some(agent) => Cow::Owned(Self { default_agent: Some(agent.clone()), ..self.clone() }),
         }
     }
+
+    /// Returns the key that names the backend of a phase of wildfire, or of other work.
+    pub(crate) fn agent_key(&self, phase: Option<Phase>) -> String {
+        let wildfire = &self.wildfire;
+        match phase.filter(|phase| wildfire.agent(*phase).is_some()) {
+            None => "default_agent".to_owned(),
+            Some(phase) if wildfire.phase(phase).agent.is_some() => format!("wildfire.{phase}.agent"),
+            Some(_) => "wildfire.agent".to_owned(),
+        }
+    }
 }
 
 fn one() -> u32 {

@@ -6,7 +6,7 @@ use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::log_service_server::LogService;
 use watchfire_core::backend::{Message, Part, Role};
-use watchfire_core::orchestrator::SessionLog;
+use watchfire_core::orchestrator::{SessionLog, SessionOutcome};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::convert::{number, time, wire};
@@ -32,14 +32,14 @@ impl Daemon {
         })
     }
 
-    fn told_log(&self, project: &str, log: &SessionLog) -> proto::Log {
-        let running = log.session.as_ref().is_some_and(|id| {
-            self.projects().iter().any(|it| it.session(id).is_some_and(|session| !session.has_ended()))
-        });
-        let status = match log.outcome() {
-            _ if running => "running",
-            Some(outcome) => outcome.as_str(),
-            None => "interrupted",
+    async fn told_log(&self, project: &str, log: &SessionLog) -> proto::Log {
+        // The session itself is asked first: the record of its end is written a moment after the end.
+        let session =
+            log.session.as_ref().and_then(|id| self.projects().iter().find_map(|it| it.session(id)));
+        let status = match session {
+            Some(session) if session.has_ended() => SessionOutcome::of(&session.ended().await).as_str(),
+            Some(_) => "running",
+            None => log.outcome().unwrap_or(SessionOutcome::Interrupted).as_str(),
         };
         proto::Log {
             log_id: log.name(),
@@ -60,7 +60,7 @@ impl Daemon {
 
     async fn one_log(&self, request: proto::LogId) -> Result<proto::Log> {
         let log = self.log(&request.project_id, &request.log_id).await?;
-        let told = self.told_log(&request.project_id, &log);
+        let told = self.told_log(&request.project_id, &log).await;
         // Only the agent's backend knows the format of its conversation.
         let backend = self.orchestrator().backends().get(&log.agent).ok();
         let (content, truncated) = blocking(move || {
@@ -129,9 +129,11 @@ impl LogService for Daemon {
         let list = async {
             let task = (request.task_number != 0).then(|| number(request.task_number)).transpose()?;
             let logs = self.logs_of(&request.project_id).await?;
-            let meant = logs.iter().filter(|log| task.is_none() || log.task == task);
-            let logs = meant.map(|log| self.told_log(&request.project_id, log)).collect();
-            Ok(proto::LogList { logs })
+            let mut told = Vec::new();
+            for log in logs.iter().filter(|log| task.is_none() || log.task == task) {
+                told.push(self.told_log(&request.project_id, log).await);
+            }
+            Ok(proto::LogList { logs: told })
         };
         answer(list.await)
     }

@@ -45,13 +45,13 @@ async fn check_run(shared: &Arc<ProjectShared>, options: &RunOptions, scope: &Sc
     if tasks.is_empty() {
         // An agent that is named is checked all the same: a mistyped one is no "nothing to do".
         let Some(_) = options.agent else { return Ok(()) };
-        return check_agents(shared, options, (project, settings), vec![None]).await;
+        return check_agents(shared, options, None, (project, settings), vec![None]).await;
     }
     Wanted::of(&project)?;
     check_target(shared, &project).await?;
     check_own_commands(shared, options, &project, &settings).await?;
     let tasks = tasks.into_iter().map(Some).collect();
-    check_agents(shared, options, (project.in_phase(phase).into_owned(), settings), tasks).await
+    check_agents(shared, options, phase, (project, settings), tasks).await
 }
 
 /// Checks the agents and models that the project names for the phases of wildfire.
@@ -66,8 +66,8 @@ async fn check_phases(
         if options.agent.is_some() || project.wildfire.agent(phase).is_none() {
             continue;
         }
-        let configured = (project.in_phase(Some(phase)).into_owned(), settings.clone());
-        let checked = check_agents(shared, options, configured, vec![None]).await;
+        let configured = (project.clone(), settings.clone());
+        let checked = check_agents(shared, options, Some(phase), configured, vec![None]).await;
         checked.map_err(|error| error.with("phase", phase))?;
     }
     Ok(())
@@ -79,7 +79,7 @@ async fn check_phases(
 /// `unknown_backend`, `program_missing`; errors of the sandbox, the settings and the store.
 pub(crate) async fn preflight_session(shared: &Arc<ProjectShared>, options: &RunOptions) -> Result<()> {
     let configured = shared.settings().await?;
-    with_line(shared, check_agents(shared, options, configured, vec![None]).await).await
+    with_line(shared, check_agents(shared, options, None, configured, vec![None]).await).await
 }
 
 /// Adds to an error that names a key of settings.yaml or project.yaml the line of the key.
@@ -133,6 +133,7 @@ async fn check_target(shared: &ProjectShared, project: &Project) -> Result<()> {
 async fn check_agents(
     shared: &Arc<ProjectShared>,
     options: &RunOptions,
+    phase: Option<Phase>,
     (project, settings): (Project, Settings),
     tasks: Vec<Option<Task>>,
 ) -> Result<()> {
@@ -145,7 +146,7 @@ async fn check_agents(
         // Many tasks have few agents, and each is looked for once.
         let mut looked: BTreeMap<Option<BackendName>, (Option<Error>, Vec<TaskNumber>)> = BTreeMap::new();
         let look = |task: Option<&Task>| {
-            let backend = chosen(&shared, &options, (None, task), &project, &settings)?;
+            let backend = chosen(&shared, &options, (phase, task), &project, &settings)?;
             let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
             located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options))).map(drop)
         };
@@ -159,8 +160,8 @@ async fn check_agents(
         let told = error.report();
         of.extend(missing.filter(|(other, _)| other.report() == told).flat_map(|(_, of)| of));
         of.sort_unstable();
-        // Where no task could start, it is none of theirs.
-        Err(if of.len() < tasks.len() { error.with("tasks", numbers(&of)) } else { error })
+        // Where no task could start, or none was asked for, it is none of theirs.
+        Err(if !of.is_empty() && of.len() < tasks.len() { error.with("tasks", numbers(&of)) } else { error })
     })
     .await
 }

@@ -10,7 +10,7 @@ use super::started::{Assembly, Started};
 use crate::backend::{Backend, Launch, PromptDelivery, SessionContext, Source, Transport};
 use crate::failpoint::reached;
 use crate::files::replace;
-use crate::model::{Alias, Phase, Project, SessionId, Settings, Task};
+use crate::model::{Alias, KeyFile, Phase, Project, SessionId, Settings, Task};
 use crate::observe::Body;
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
@@ -51,9 +51,18 @@ pub(in crate::orchestrator::effects) fn chosen(
     settings: &Settings,
 ) -> Result<Arc<dyn Backend>> {
     let default = shared.inner.default_backend.clone();
-    let project = project.in_phase(phase);
-    let resolved = resolve::backend(options.agent.clone(), task, &project, settings, default)?;
-    shared.inner.backend(&resolved.value, settings)
+    let of_phase = project.in_phase(phase);
+    let resolved = resolve::backend(options.agent.clone(), task, &of_phase, settings, default)?;
+    shared.inner.backend(&resolved.value, settings).map_err(|error| match resolved.from {
+        _ if error.kind() != ErrorKind::UnknownBackend => error,
+        resolve::From::Project => {
+            error.with("file", KeyFile::Project).with("field", project.agent_key(phase))
+        }
+        resolve::From::Settings => {
+            error.with("file", KeyFile::Settings).with("field", "defaults.default_agent")
+        }
+        _ => error,
+    })
 }
 
 /// Returns the vendor's session of an earlier attempt, if it can be resumed: with the same agent, on work that still
