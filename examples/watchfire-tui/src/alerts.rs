@@ -17,6 +17,7 @@ pub(crate) fn reason(agent: &proto::AgentStatus) -> Option<&'static str> {
     let issue = agent.issue.as_ref().map_or("", |issue| issue.issue_type.as_str());
     match (issue, agent.state.as_str()) {
         _ if !agent.questions.is_empty() => Some("asks you"),
+        ("agent_missing", _) => Some("lacks its agent"),
         ("auth_required", _) => Some("needs a login"),
         ("variables_gone", _) => Some("needs its secrets again"),
         ("rate_limited", _) => Some("is at a limit"),

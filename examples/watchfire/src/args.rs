@@ -114,7 +114,7 @@ pub(crate) enum Command {
     /// Bring back settings and tasks that are missing, for example after git clean -fdx
     #[command(after_help = "Examples:\n  watchfire restore")]
     Restore,
-    /// See, ask and try what agents may do
+    /// Show and try what agents may do
     #[command(subcommand)]
     Sandbox(sandbox::SandboxCommand),
     /// Edit or print the definition of the project, which every agent is told

@@ -61,7 +61,7 @@ impl Context {
 fn opened(given: &Path) -> Result<PathBuf> {
     let path = given.canonicalize().map_err(|e| Error::io("opening the folder", e).with_path(given))?;
     if !path.is_dir() {
-        return Err(Error::new(ErrorKind::InvalidInput, "this is no folder").with_path(path));
+        return Err(Error::new(ErrorKind::InvalidInput, "not a folder").with_path(path));
     }
     Ok(path)
 }

@@ -24,7 +24,7 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
     if done.success() {
         return Ok(done.stdout.text());
     }
-    Err(Error::new(ErrorKind::Io, "git refused")
+    Err(Error::new(ErrorKind::Io, "git failed")
         .with("command", format_args!("git {}", args.join(" ")))
         .with("said", done.stderr.text().trim()))
 }
@@ -33,7 +33,7 @@ pub(crate) fn git(folder: &Path, args: &[&str]) -> Result<String> {
 pub(crate) fn require() -> Result<()> {
     let missing = |error| {
         Error::new(ErrorKind::ProgramMissing, "Git is required. Install git and try again.")
-            .with("hint", "it is looked for in the folders of PATH")
+            .with("hint", "it must be in a folder of PATH")
             .with_source(error)
     };
     resolve_program(Path::new("git")).map(drop).map_err(missing)

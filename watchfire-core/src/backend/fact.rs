@@ -173,6 +173,8 @@ impl Issue {
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum IssueKind {
+    /// The agent's program is not installed, or the settings know no agent of this name. No session was begun.
+    AgentMissing,
     /// A login is missing, refused or expired.
     AuthRequired,
     /// The conversation does not fit into the model's context, and the agent could not make it shorter.

@@ -32,7 +32,7 @@ pub(crate) enum AgentCommand {
     #[command(
         visible_alias = "gen",
         after_help = "\
-An agent reads the project and writes; nothing of it counts before you accept it. Tasks become drafts.
+An agent reads the project and writes a proposal, which counts once you accept it. Tasks become drafts.
 
 Examples:
   watchfire agent generate tasks            show what an agent proposes, and ask

@@ -21,7 +21,7 @@ Examples:
   watchfire costs                     what each task cost
   watchfire costs --by day            what each day cost")]
 pub(crate) struct CostsArgs {
-    /// Add the amounts up by
+    /// Group the sums by
     #[arg(long, value_enum, default_value_t = By::Task)]
     by: By,
 }

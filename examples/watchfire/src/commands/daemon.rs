@@ -36,7 +36,7 @@ pub(crate) enum DaemonCommand {
     /// End the daemon and start it anew, with its options; agents go on meanwhile
     #[command(after_help = "Examples:\n  watchfire daemon restart")]
     Restart,
-    /// Start the daemon with your session from now on
+    /// Start the daemon whenever you log in
     Install(InstallArgs),
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn of_this_release(home: &Path, daemon: Daemon) -> Result<Daemo
     if !terminal::is_interactive() {
         let error = Error::new(ErrorKind::NotSupported, "the daemon is of another release");
         let error = error.with("release", ours).with("daemon", theirs);
-        return Err(error.with("hint", "watchfire daemon restart; agents go on meanwhile").into());
+        return Err(error.with("hint", "run watchfire daemon restart; agents go on meanwhile").into());
     }
     let question = format!(
         "the daemon is of release {}, and this program of {ours}; agents go on while it is restarted\nrestart it now? [y/N] ",

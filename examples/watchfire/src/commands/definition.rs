@@ -21,10 +21,10 @@ Examples:
   watchfire definition --set 'A web shop in Rust. Tests: cargo test.'
   watchfire definition --file README.md")]
 pub(crate) struct DefinitionArgs {
-    /// Replace it by this text; `-` reads standard input
+    /// Replace it with this text; `-` reads standard input
     #[arg(long, value_name = "TEXT", conflicts_with = "file", allow_hyphen_values = true)]
     set: Option<String>,
-    /// Replace it by the text of a file
+    /// Replace it with the text of a file
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Print it, also on a terminal

@@ -15,8 +15,8 @@ use crate::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Compared is what the task has, also uncommitted, with where its branch left its target. Of a merged task it is what was merged, also where later
-attempts have changed nothing.
+The task's work, also what is not committed, is compared with the place where its branch left the target. Of a merged task,
+it shows what was merged, also where later attempts have changed nothing.
 
 Examples:
   watchfire diff 3
@@ -32,13 +32,13 @@ pub(crate) struct DiffArgs {
     /// Leave out changes that are not committed
     #[arg(long)]
     committed: bool,
-    /// Show so many lines around each change
+    /// Number of lines to show around each change
     #[arg(long, short = 'U', value_name = "LINES", default_value_t = 3)]
     context: u32,
-    /// Show so many files at most
+    /// Largest number of files to show
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     files: usize,
-    /// Show so many lines of each file at most
+    /// Largest number of lines to show of each file
     #[arg(long, value_name = "COUNT", default_value_t = 2000)]
     lines: usize,
 }

@@ -14,7 +14,7 @@ use crate::{compose, terminal, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-An agent reads the project and writes; nothing of it counts before you accept it. Tasks become drafts.
+An agent reads the project and writes a proposal, which counts once you accept it. Tasks become drafts.
 
 Examples:
   watchfire generate tasks            show what an agent proposes, and ask
@@ -27,7 +27,7 @@ pub(crate) struct GenerateArgs {
     what: What,
     #[command(flatten)]
     session: SessionArgs,
-    /// Accept it without asking
+    /// Accept the proposal without asking
     #[arg(long, short)]
     yes: bool,
     /// Run the agent in this program, even where a daemon runs

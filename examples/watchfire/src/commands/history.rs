@@ -23,10 +23,10 @@ Examples:
   watchfire history --limit 200
   watchfire history --before 40       older work")]
 pub(crate) struct HistoryArgs {
-    /// Show at most so many, up to 200
+    /// Number of entries to show, at most 200
     #[arg(long, default_value_t = 20)]
     limit: u32,
-    /// Show only work before the one with this id
+    /// Show only work older than the entry with this id
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     before: u64,
 }

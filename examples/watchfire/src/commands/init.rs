@@ -327,7 +327,7 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, settings: &Set
             &args.copy,
             seen.copy,
             &mut new.copy,
-            "Give tasks a copy (with `sandbox.read` in settings.yaml) of",
+            "Copy into the folders of tasks (`sandbox.read` in settings.yaml must allow it)",
             false,
         ),
     ] {

@@ -66,7 +66,7 @@ pub(crate) struct LogsArgs {
         default_missing_value = "2",
     )]
     raw: Option<CastVersion>,
-    /// Go on while the session runs: line by line, or event by event with `--raw`
+    /// Keep printing while the session runs: line by line, or event by event with `--raw`
     #[arg(long, short, requires = "which")]
     follow: bool,
 }

@@ -31,7 +31,7 @@ pub(crate) struct SettingsArgs {
     /// A setting
     #[arg(value_name = "KEY")]
     key: Option<String>,
-    /// Its new value; empty: as if it were not set
+    /// Its new value; an empty one removes the setting
     #[arg(value_name = "VALUE", requires = "key", allow_hyphen_values = true)]
     value: Option<String>,
     /// Your own settings, for all projects, instead of the project's

@@ -21,7 +21,7 @@ use report::Sandboxed;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 It needs git, and neither a network nor an account. Two of its tasks edit the same line, one breaks the build, one
-fails, and one tries to leave the sandbox: what becomes of each is the point. Where this machine cannot enforce the
+fails, and one tries to leave the sandbox: the demo shows what becomes of each. Where this machine cannot enforce the
 whole sandbox it runs all the same, and says so at the end; watchfire run does not.
 
 Examples:

@@ -26,7 +26,7 @@ pub(super) fn timestamp(time: &Timestamp) -> prost_types::Timestamp {
 pub(super) fn number(number: i32) -> Result<TaskNumber> {
     let task = u32::try_from(number).ok().and_then(TaskNumber::new);
     task.ok_or_else(|| {
-        Error::new(ErrorKind::InvalidInput, "tasks have the numbers from 1 on").with("task_number", number)
+        Error::new(ErrorKind::InvalidInput, "task numbers begin at 1").with("task_number", number)
     })
 }
 

@@ -103,7 +103,7 @@ impl Daemon {
             if let Err(error) = resolve_program(Path::new("git")) {
                 let words = "Git is required. Install git and try again.";
                 let error = Error::new(ErrorKind::ProgramMissing, words).with_source(error);
-                missing.push(error.with("hint", "it is looked for in the folders of PATH"));
+                missing.push(error.with("hint", "it must be in a folder of PATH"));
             }
             if let Err(error) = daemon.find_an_agent(&settings) {
                 missing.push(error);

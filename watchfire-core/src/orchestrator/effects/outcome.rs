@@ -12,6 +12,10 @@ pub(super) fn outcome_of(error: &Error) -> Outcome {
     match error.kind() {
         ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: error.report(), until: None }),
         ErrorKind::VariablesGone => Outcome::Limited(Issue::new(IssueKind::VariablesGone, error.message())),
+        // A person installs it or names another, and no task is to blame.
+        ErrorKind::ProgramMissing | ErrorKind::UnknownBackend => {
+            Outcome::Limited(Issue::new(IssueKind::AgentMissing, error.report()))
+        }
         _ if error.is_trouble() => trouble(error),
         _ => Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
-use super::attempts::{chosen, stall_after, time_limit};
+use super::attempts::{chosen, find_agent, stall_after, time_limit};
 use super::installed::check_commands;
 use crate::model::{BackendName, KeyFile, Phase, Project, Settings, Task, TaskNumber, TaskStatus};
-use crate::orchestrator::compose::{Wanted, located, own_policy};
+use crate::orchestrator::compose::{Wanted, own_policy};
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{RunOptions, Scope, resolve};
 use crate::store::{TaskQuery, line_of_key};
@@ -147,8 +147,7 @@ async fn check_agents(
         let mut looked: BTreeMap<Option<BackendName>, (Option<Error>, Vec<TaskNumber>)> = BTreeMap::new();
         let look = |task: Option<&Task>| {
             let backend = chosen(&shared, &options, (phase, task), &project, &settings)?;
-            let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
-            located(&*backend, &shared.inner.search(&agent, &shared.inner.variables(&options))).map(drop)
+            find_agent(&shared, &options, &*backend, &settings)
         };
         for task in &tasks {
             let agent = task.as_ref().and_then(|task| task.agent.clone());

@@ -198,9 +198,15 @@ impl Schedule {
         if !missing.is_empty() {
             return Wait::DependsOn { tasks: missing };
         }
-        let is_wildfire = run.is_some_and(|run| run.scope == Scope::Wildfire);
-        let own = if is_wildfire { &card.in_wildfire } else { &card.backend };
-        self.wait_without_card(agent.or(own.as_ref()))
+        self.wait_without_card(agent.or(own_backend(card, run)))
+    }
+
+    /// Returns the backend of the next session of a life.
+    pub(in crate::schedule) fn asked_for(&self, id: LifeId) -> Option<BackendName> {
+        let life = self.live(id)?;
+        let card = life.subject.task().and_then(|task| self.cards.get(&task));
+        let run = life.run.and_then(|run| self.ledger.runs.get(&run));
+        life.options.agent.as_ref().or(card.and_then(|card| own_backend(card, run))).cloned()
     }
 
     fn wait_without_card(&self, backend: Option<&BackendName>) -> Wait {
@@ -293,4 +299,10 @@ impl Schedule {
             life.options = options.unwrap_or_else(|| life.options.clone());
         });
     }
+}
+
+/// Returns the backend of a task for which none was asked.
+fn own_backend<'a>(card: &'a Card, run: Option<&Run>) -> Option<&'a BackendName> {
+    let is_wildfire = run.is_some_and(|run| run.scope == Scope::Wildfire);
+    if is_wildfire { card.in_wildfire.as_ref() } else { card.backend.as_ref() }
 }

@@ -30,7 +30,8 @@ pub struct Block {
 pub(in crate::schedule) fn blocks_backend(kind: IssueKind) -> bool {
     matches!(
         kind,
-        IssueKind::AuthRequired
+        IssueKind::AgentMissing
+            | IssueKind::AuthRequired
             | IssueKind::ModelUnknown
             | IssueKind::OutOfCredit
             | IssueKind::Outdated
@@ -41,9 +42,12 @@ pub(in crate::schedule) fn blocks_backend(kind: IssueKind) -> bool {
     )
 }
 
-/// Returns true for an issue that passes without a person.
+/// Returns true for an issue of which nobody tells us that it has passed, so that we look again by ourselves.
 fn passes_by_itself(kind: IssueKind) -> bool {
-    matches!(kind, IssueKind::Overloaded | IssueKind::RateLimited | IssueKind::Unreachable)
+    matches!(
+        kind,
+        IssueKind::AgentMissing | IssueKind::Overloaded | IssueKind::RateLimited | IssueKind::Unreachable
+    )
 }
 
 /// Returns the time in milliseconds at which an issue of `since` counts as over. If its end had passed by then, a

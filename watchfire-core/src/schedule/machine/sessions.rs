@@ -214,11 +214,18 @@ impl Schedule {
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
                 Outcome::Limited(issue) => {
                     let (issue, until) = self.recorded(self.paused(issue));
-                    if let Some(backend) = self.live(id).and_then(|life| life.backend.clone()) {
+                    let is_missing = issue.kind == IssueKind::AgentMissing;
+                    let backend = match is_missing {
+                        true => self.asked_for(id),
+                        false => self.live(id).and_then(|life| life.backend.clone()),
+                    };
+                    if let Some(backend) = backend {
                         self.block_for(&backend, &issue, id);
                     }
-                    if !self.stops_at(id, &issue) {
-                        self.set(id, LifeState::Limited { issue, until });
+                    match is_missing {
+                        true => self.not_begun(id, LifeState::Limited { issue, until }),
+                        false if self.stops_at(id, &issue) => {}
+                        false => self.set(id, LifeState::Limited { issue, until }),
                     }
                 }
                 // Too many starts: a person decides, even if lives resume by themselves.
@@ -228,11 +235,7 @@ impl Schedule {
                 Outcome::Interrupted | Outcome::Undetermined => self.rest(id),
                 Outcome::Elsewhere => {
                     let until = self.after(ELSEWHERE_MILLIS);
-                    self.change(id, |life| {
-                        // Nothing was begun under this number, and the next look may be the hundredth.
-                        life.attempt.0 = life.attempt.0.saturating_sub(1);
-                        life.state = LifeState::Waiting { on: Wait::Elsewhere { until } };
-                    });
+                    self.not_begun(id, LifeState::Waiting { on: Wait::Elsewhere { until } });
                     self.unsettled = true;
                 }
                 Outcome::Trouble { code, message } => {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::World;
+use crate::backend::IssueKind;
 use crate::model::{SessionId, TaskNumber, TaskStatus};
 use crate::schedule::*;
 use crate::workspace::Candidate;
@@ -75,8 +76,12 @@ impl World {
         }
         let attempts = before.map_or(life.attempt.0, |before| before.attempt.0);
         // A number under which nothing was begun is given back.
-        let given_back = matches!(life.state, LifeState::Waiting { on: Wait::Elsewhere { .. } })
-            && life.attempt.0 + 1 == attempts;
+        let not_begun = match &life.state {
+            LifeState::Waiting { on } => matches!(on, Wait::Elsewhere { .. }),
+            LifeState::Limited { issue, .. } => issue.kind == IssueKind::AgentMissing,
+            _ => false,
+        };
+        let given_back = not_begun && life.attempt.0 + 1 == attempts;
         assert!(given_back || (attempts..=attempts + 1).contains(&life.attempt.0), "{life:?}");
     }
 

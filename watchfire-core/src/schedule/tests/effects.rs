@@ -62,6 +62,10 @@ impl World {
                     }
                     2 => return self.attempted(index, life, error("no")),
                     3 => return self.attempted(index, life, Outcome::Elsewhere),
+                    4 => {
+                        let missing = Issue::new(IssueKind::AgentMissing, "not installed");
+                        return self.attempted(index, life, Outcome::Limited(missing));
+                    }
                     _ => {}
                 }
                 if let Some(task) = task {

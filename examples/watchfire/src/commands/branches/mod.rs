@@ -59,16 +59,16 @@ struct MergeArgs {
     /// The tasks' numbers
     #[arg(value_name = "N", required = true)]
     numbers: Vec<TaskNumber>,
-    /// Into this branch, for example because the target was renamed
+    /// Merge into this branch, for example because the target was renamed
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Also with conflict marks of a merge that an agent left unfinished
+    /// Merge even with conflict marks of a merge that an agent left unfinished
     #[arg(long)]
     accept_marks: bool,
-    /// Also with changes of files that git or other tools run by themselves
+    /// Merge even with changes of files that git or other tools run by themselves
     #[arg(long)]
     accept: bool,
-    /// Also with changes of paths that project.yaml protects
+    /// Merge even with changes of paths that project.yaml protects
     #[arg(long)]
     accept_protected: bool,
 }

@@ -13,7 +13,7 @@ use crate::worker::wire;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What came after the merge stays. It is the work of a new task, which is verified and merged like any other, and can be undone too.
+What came after the merge stays. The undo is the work of a new task, which is verified and merged like any other, and can be undone too.
 Where later work has changed the same places, the new task is a draft with which an agent can take it back.
 
 Examples:

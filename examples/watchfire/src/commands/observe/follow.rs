@@ -28,7 +28,7 @@ pub(crate) struct FollowArgs {
     /// End after this time (500ms, 30s, 10m)
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// Silence of a session after which a heartbeat comes (with --json)
+    /// Send a heartbeat after this much silence of a session (with --json)
     #[arg(long, value_name = "TIME")]
     heartbeat: Option<String>,
 }

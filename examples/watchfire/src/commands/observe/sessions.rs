@@ -19,7 +19,7 @@ use crate::text;
 #[derive(Args, Debug)]
 #[command(after_help = super::watch::targets("watchfire sessions\n  watchfire sessions label:ui --json"))]
 pub(crate) struct SessionsArgs {
-    /// Only these
+    /// Only these sessions
     #[arg(value_name = "TARGET")]
     target: Option<Target>,
     /// Also sessions that have ended, as long as their logs are kept

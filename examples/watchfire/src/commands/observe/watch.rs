@@ -33,13 +33,13 @@ pub(crate) struct WatchArgs {
     /// Only what came after this cursor of an earlier answer
     #[arg(long, value_name = "CURSOR")]
     since: Option<String>,
-    /// Answer when this comes true
+    /// Wait until this condition is true
     #[arg(long, value_name = "CONDITION")]
     until: Vec<String>,
     /// Wait at most this long (500ms, 30s, 10m), by default 30s
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// Classes of data: status, transcript, output, events, delivery, agent, raw_output
+    /// What the answer includes: status, transcript, output, events, delivery, agent, raw_output
     #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
     include: Vec<Include>,
     /// Add the output with its escape sequences

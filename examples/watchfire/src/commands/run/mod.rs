@@ -28,7 +28,7 @@ use summary::{json_summary, titles};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Without a target it starts a chat, on a terminal; elsewhere that is an error, so that a script never runs more than it
-names. Ctrl+C ends the agents and keeps their work; twice leaves at once.
+names. Ctrl+C ends the agents and keeps their work; a second Ctrl+C leaves at once.
 Where a daemon runs, it runs the tasks; else this program does.
 On a terminal it asks you what tasks wait for, and goes on with your answer; elsewhere it ends with exit code 3, and
 `watchfire answer N` goes on.
@@ -82,7 +82,7 @@ pub(crate) struct StartArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The task is run again, on the work as it is, and its agent reads the text first. A task that is done becomes ready for it; work that
-was merged stays merged, and the agent goes on from there. An agent that is at work gets texts by `watchfire send`.
+was merged stays merged, and the agent goes on from there. An agent at work is told something with `watchfire send`.
 
 Examples:
   watchfire send-back 3 'the dates must be UTC, and an empty list has no test'

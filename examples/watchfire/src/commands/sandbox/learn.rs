@@ -23,8 +23,8 @@ use crate::text;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The command runs as with `watchfire sandbox exec`, under strace, which must be installed. Afterwards stderr says what the
-sandbox refused it, what each setting would open, and the lines for settings.yaml. Nothing is opened by that: read what you
-would open first. A program that tries many places names more than it needs.
+sandbox refused it, what each setting would open, and the lines for settings.yaml. It opens nothing: read the lines before
+you use them. A program that tries many places names more than it needs.
 
 Examples:
   watchfire sandbox learn --task 3 -- npm test
@@ -126,7 +126,7 @@ fn tracer() -> Result<PathBuf> {
     let found = std::env::split_paths(&path).map(|folder| folder.join("strace")).find(|path| path.is_file());
     Ok(found.ok_or_else(|| {
         Error::new(ErrorKind::ProgramMissing, "strace is not installed")
-            .with("hint", "the command is watched with it; install the package strace")
+            .with("hint", "install the package strace, which watches the command")
     })?)
 }
 

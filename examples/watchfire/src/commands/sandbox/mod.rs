@@ -34,7 +34,7 @@ pub(crate) enum SandboxCommand {
     Explain(explain::ExplainArgs),
     /// Show how to make the sandbox work here, where the system forbids what it needs
     Setup(setup::SetupArgs),
-    /// Run a command exactly as an agent would be confined
+    /// Run a command in the sandbox that an agent would get
     Exec(exec::ExecArgs),
     /// Run a command as an agent would be confined, and show what it was refused
     Learn(learn::LearnArgs),
@@ -180,7 +180,7 @@ impl Whose {
 
 fn no_session(whose: &Whose) -> Error {
     Error::new(ErrorKind::NotFound, format!("{} has not had a session", whose.words()))
-        .with("hint", "without --last it is told what would be enforced")
+        .with("hint", "without --last, the report shows what would be enforced")
 }
 
 pub(super) async fn run(context: &Context, command: SandboxCommand) -> Result<Exit> {

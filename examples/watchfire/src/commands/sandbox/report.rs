@@ -85,7 +85,7 @@ pub(super) fn refused(denials: &Denials) -> String {
         Denials::Known(lines) => {
             lines.iter().map(|line| format!("refused: {}\n", text::line(line))).collect()
         }
-        _ => "refused: unknown, the kernel does not tell; watchfire sandbox explain <path> names the rule for a path\n"
+        _ => "refused: unknown, the kernel does not report it; watchfire sandbox explain <path> names the rule for a path\n"
             .to_owned(),
     }
 }

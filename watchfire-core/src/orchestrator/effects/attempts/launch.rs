@@ -15,7 +15,7 @@ use crate::observe::Body;
 use crate::orchestrator::compose::resume::{self, Kept};
 use crate::orchestrator::compose::{
     Agent, Composed, Documents, Folders, LiveRecord, Preparation, Reached, SandboxRecord, SessionNote,
-    SessionRequest, files, notes,
+    SessionRequest, files, located, notes,
 };
 use crate::orchestrator::shared::{Bearer, ProjectShared, RECORDING, blocking, open_records};
 use crate::prompt::Assignment;
@@ -101,10 +101,24 @@ pub(in crate::orchestrator::effects) async fn chat_to_resume(
     Ok(Some(kept))
 }
 
-/// Refuses a session for which no budget is left.
+/// Looks for the program of a session's agent.
 ///
 /// # Errors
-/// `budget_used_up`; `unknown_backend`.
+/// `program_missing`; errors of the backend.
+pub(in crate::orchestrator::effects) fn find_agent(
+    shared: &ProjectShared,
+    options: &RunOptions,
+    backend: &dyn Backend,
+    settings: &Settings,
+) -> Result<()> {
+    let agent = settings.agents.get(backend.name()).cloned().unwrap_or_default();
+    located(backend, &shared.inner.search(&agent, &shared.inner.variables(options))).map(drop)
+}
+
+/// Refuses a session whose agent is missing, or for which no budget is left.
+///
+/// # Errors
+/// `budget_used_up`; `unknown_backend`, `program_missing`.
 pub(in crate::orchestrator::effects) async fn admit(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -114,8 +128,12 @@ pub(in crate::orchestrator::effects) async fn admit(
     let (project, settings) = shared.settings().await?;
     let backend = chosen(shared, options, (phase, task), &project, &settings)?;
     let task = task.map(|task| task.task_number);
-    let (shared, life) = (Arc::clone(shared), life.clone());
-    blocking("looking at budgets", move || purse::admit(&shared, &life, task, &*backend)).await
+    let (shared, life, options) = (Arc::clone(shared), life.clone(), options.clone());
+    let look = move || {
+        find_agent(&shared, &options, &*backend, &settings)?;
+        purse::admit(&shared, &life, task, &*backend)
+    };
+    blocking("looking at an agent and its budgets", look).await
 }
 
 /// Starts a session of a life. After an error nothing runs, and the session's folders are gone.

@@ -16,7 +16,7 @@ mod workspace;
 pub(crate) use answer::{deliver, go_on};
 pub(crate) use attempt::attempt;
 pub(super) use attempt::go_on_with;
-pub(super) use launch::{chosen, stall_after, time_limit, watch_signals};
+pub(super) use launch::{chosen, find_agent, stall_after, time_limit, watch_signals};
 pub(super) use purse::Purse;
 pub(super) use session::stamp;
 pub(super) use started::{Assembly, Started};

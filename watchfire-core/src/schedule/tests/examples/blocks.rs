@@ -107,6 +107,25 @@ fn what_passes_by_itself_is_tried_again() {
 }
 
 #[test]
+fn a_missing_agent_costs_no_attempt_and_is_looked_for_again() {
+    let other = Card { backend: Some("b".parse().unwrap()), ..card(3, &[]) };
+    let mut world = world(parallel(2), [card(1, &[]), card(2, &[]), other]);
+    world.run(Scope::All);
+    assert_eq!(world.at_work(), [1, 2]);
+    let missing = || Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed"));
+    world.finish(1, missing());
+    assert_eq!((world.state(1), world.life(1).attempt.0, world.life(1).fruitless), ("limited", 0, 0));
+    assert_eq!(world.at_work(), [2, 3], "another agent is there");
+    world.finish(2, missing());
+    for _ in 0..100 {
+        world.pass(60_000);
+        let again = world.at_work().into_iter().find(|task| *task < 3).expect("one of them is tried again");
+        world.finish(again, missing());
+    }
+    assert_eq!((world.life(1).attempt.0, world.life(2).attempt.0), (0, 0));
+}
+
+#[test]
 fn what_a_person_has_to_change_keeps_all_waiting() {
     for kind in [IssueKind::ModelUnknown, IssueKind::Outdated] {
         let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
