@@ -93,6 +93,6 @@ impl ProjectLog {
 fn parse<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, ApiError> {
     serde_json::from_str(json).map_err(|error| {
         ApiError::new("not_supported", format!("the daemon is of another release: {error}"))
-            .with_hint("watchfire daemon restart; agents go on meanwhile")
+            .with_hint("run watchfire daemon restart; agents go on meanwhile")
     })
 }

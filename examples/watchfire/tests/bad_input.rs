@@ -23,7 +23,7 @@ fn a_folder_that_is_no_project() {
         let words = [&["-C", "/etc/passwd", "--json"], command].concat();
         let error = world.run(&root, words).code(1).json_error();
         let said = (&error["code"], &error["message"], &error["details"]["path"]);
-        assert_eq!(said, (&"invalid_input".into(), &"this is no folder".into(), &"/etc/passwd".into()));
+        assert_eq!(said, (&"invalid_input".into(), &"not a folder".into(), &"/etc/passwd".into()));
     }
 }
 

@@ -327,7 +327,7 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, settings: &Set
             &args.copy,
             seen.copy,
             &mut new.copy,
-            "Copy into the folders of tasks (`sandbox.read` in settings.yaml must allow it)",
+            "Give each task a copy (`sandbox.read` in settings.yaml must allow it too) of",
             false,
         ),
     ] {
