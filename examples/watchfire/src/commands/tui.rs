@@ -74,8 +74,7 @@ pub(crate) async fn run(context: &Context, args: TuiArgs) -> Result<Exit> {
 /// Takes over what the person has set.
 fn choose(options: &mut Options, set: &TuiSettings) -> Result<()> {
     let wrong = |field: String, because: String| {
-        let error =
-            Error::new(ErrorKind::InvalidInput, "invalid setting of the terminal interface");
+        let error = Error::new(ErrorKind::InvalidInput, "invalid setting of the terminal interface");
         error.with("file", "settings.yaml").with("field", field).with("because", because)
     };
     options.dark = match set.theme.as_deref() {
