@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod agents_file;
 mod convert;
 mod daemon_file;
 mod error;
@@ -56,6 +57,7 @@ generated! {
     work_proto: "watchfire.work.v1"
 }
 
+pub use agents_file::{AgentsFile, RunningAgent};
 pub use convert::{delivery_json, event_json, session_json, watch_json, work};
 pub use daemon_file::DaemonFile;
 pub use error::{ApiError, status};

@@ -220,6 +220,22 @@ fn names_and_comments_keep_the_rules() {
             assert!(camel(service.name()) && service.name().ends_with("Service"), "{}", service.name());
             assert!(service.method.iter().all(|call| camel(call.name())), "{}", service.name());
         }
+        // The specification's own calls are described there.
+        if file.package() != "watchfire" {
+            let described = |path: &[i32]| {
+                let places = &file.source_code_info.as_ref().unwrap().location;
+                places.iter().any(|place| place.path == path && place.leading_comments.is_some())
+            };
+            for (service, at) in file.service.iter().zip(0..) {
+                assert!(described(&[6, at]), "{} has no comment", service.name());
+                for (call, nth) in service.method.iter().zip(0..) {
+                    assert!(described(&[6, at, 2, nth]), "{} has no comment", call.name());
+                }
+            }
+            for (kind, at) in file.enum_type.iter().zip(0..) {
+                assert!(described(&[5, at]), "{} has no comment", kind.name());
+            }
+        }
         for message in &file.message_type {
             assert!(camel(message.name()), "{}", message.name());
             for field in &message.field {

@@ -187,7 +187,11 @@ fn a_task_that_is_resumed_does_not_wait_for_itself() {
     with.started(&root);
     world.run(&root, ["agent", "start", "1"]).good();
     until("it waits for its limit", || world.states(&root)[0].1 == "limited");
+    let agents = world.path("watchfire-home/agents.yaml");
+    until("its file says so", || fs::read_to_string(&agents).is_ok_and(|text| text.contains("Long")));
     with.kill(&root);
+    let left = world.run(&root, ["daemon", "status", "--json"]).code(1).json_error();
+    assert_eq!((&left["code"], &left["details"]["left"]), (&"app_not_running".into(), &"shop #0001 Long".into()));
     until("another one runs", || world.run(&root, ["daemon", "start"]).code == Some(0));
     let run = world.command(&root, ["resume", "1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     until("it goes on", || world.states(&root)[0].1 == "running");

@@ -258,6 +258,25 @@ async fn agents_end_with_the_last_client_where_asked() {
     drop(running);
 }
 
+/// The client whose call opens the first project is a client of it, though it follows nothing.
+#[tokio::test]
+async fn the_first_client_is_one_too() {
+    let world = World::new();
+    let settings = world.home.join("settings.yaml");
+    let text = std::fs::read_to_string(&settings).unwrap();
+    std::fs::write(&settings, format!("{text}  stop_without_clients: 300ms\n")).unwrap();
+    let _running = world.start(&[]);
+    let client = world.connect().await;
+    let project = world.project(&client, "shop").await.project_id;
+    world.task(&client, &project, "Work", "hang").await;
+    client.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    until_task(&client, &project, 1, "running").await;
+    drop(client);
+    let agents = world.home.join("agents.yaml");
+    until("it is stopped", || async { std::fs::read_to_string(&agents).unwrap().contains("agents: []") })
+        .await;
+}
+
 /// A client that follows one project is none of another's.
 #[tokio::test]
 async fn agents_of_a_project_end_with_its_last_client() {
@@ -268,22 +287,28 @@ async fn agents_of_a_project_end_with_its_last_client() {
     let text = std::fs::read_to_string(&settings).unwrap();
     std::fs::write(&settings, format!("{text}  stop_without_clients: 300ms\n")).unwrap();
     let mut projects = Vec::new();
-    for name in ["shop", "blog"] {
+    for name in ["shop", "blog", "page"] {
         let project = world.project(&daemon, name).await.project_id;
-        let request = watchfire_api::daemon_proto::SubscribeRequest {
-            project_id: project.clone(),
-            ..Default::default()
-        };
-        let stream = daemon.projects().subscribe(request).await.unwrap().into_inner();
         world.task(&daemon, &project, "Work", "hang").await;
         daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
         until_task(&daemon, &project, 1, "running").await;
-        projects.push((project, stream));
+        projects.push(project);
     }
-    let (shop, stream) = projects.remove(0);
-    drop(stream);
-    until_task(&daemon, &shop, 1, "stopped").await;
-    until_task(&daemon, &projects[0].0, 1, "running").await;
+    let [shop, blog, page] = &projects[..] else { unreachable!() };
+    let subscribe = |project: &String| watchfire_api::daemon_proto::SubscribeRequest {
+        project_id: project.clone(),
+        ..Default::default()
+    };
+    let interface = daemon.projects().subscribe(subscribe(shop)).await.unwrap().into_inner();
+    let _other = daemon.projects().subscribe(subscribe(page)).await.unwrap().into_inner();
+    // As `run` does.
+    let run = daemon.follow(blog, None, false).await.unwrap();
+    drop(interface);
+    until_task(&daemon, shop, 1, "stopped").await;
+    until_task(&daemon, blog, 1, "running").await;
+    drop(run);
+    until_task(&daemon, blog, 1, "stopped").await;
+    until_task(&daemon, page, 1, "running").await;
     drop(running);
 }
 

@@ -151,6 +151,7 @@ async fn daemon_of(home: &Path) -> Result<watchfire_client::Daemon> {
 async fn start(home: &Path, project: &str, request: StartAgentRequest, of: OfAgent) -> Result<AgentStatus> {
     crate::git::require()?;
     let size = crate::terminal::size();
+    let is_chat = request.mode == "chat";
     let request = StartAgentRequest {
         project_id: project.to_owned(),
         rows: size.rows().into(),
@@ -161,7 +162,21 @@ async fn start(home: &Path, project: &str, request: StartAgentRequest, of: OfAge
         ..request
     };
     let started = daemon::connect(home).await?.agents().start_agent(request).await;
-    Ok(started.map_err(|error| Failure::from(ApiError::from(error)))?.into_inner())
+    let told = |error| match ApiError::from(error) {
+        error if is_chat => of_chat(error),
+        error => error,
+    };
+    Ok(started.map_err(|error| Failure::from(told(error)))?.into_inner())
+}
+
+/// Says, of a chat that is not opened beside another, what to do.
+pub(super) fn of_chat(error: ApiError) -> ApiError {
+    match error.code.as_str() {
+        "busy" if error.hint.is_none() => {
+            error.with_hint("watchfire attach shows the chat that is open; watchfire agent stop ends it")
+        }
+        _ => error,
+    }
 }
 
 /// Returns an agent as JSON.

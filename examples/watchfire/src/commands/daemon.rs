@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use watchfire_client::daemon_proto::{DaemonStatus, ProjectId, RequestMeta, Watcher};
-use watchfire_client::{ApiError, Daemon, DaemonFile};
+use watchfire_client::{AgentsFile, ApiError, Daemon, DaemonFile, work};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::{Error, ErrorKind};
 use watchfired::DaemonArgs;
@@ -180,10 +180,27 @@ async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit
 }
 
 async fn status(context: &Context, home: &Path) -> Result<Exit> {
-    let daemon = Daemon::connect(home).await?;
+    let daemon = Daemon::connect(home).await.map_err(|error| with_left(error, home))?;
     let status = status_of(&daemon).await?;
     tell(context, home, &status, "the daemon runs");
     Ok(Exit::Good)
+}
+
+/// Adds to the error that no daemon runs what the last one left when it was killed.
+fn with_left(mut error: ApiError, home: &Path) -> ApiError {
+    let agents = AgentsFile::read(home).ok().flatten().unwrap_or_default().agents;
+    let named = agents.iter().map(|agent| {
+        let number = u32::try_from(agent.task_number.unwrap_or_default()).unwrap_or_default();
+        let title = agent.task_title.as_deref().unwrap_or_default();
+        let words = [&agent.project_name, &work(&agent.mode, "", number), title].join(" ");
+        text::line(words.trim_end())
+    });
+    let named: Vec<_> = named.collect();
+    if error.code == "app_not_running" && !named.is_empty() {
+        error.details.insert("left".to_owned(), named.join(", "));
+        return error.with_hint("watchfire daemon start goes on with them");
+    }
+    error
 }
 
 async fn status_of(daemon: &Daemon) -> Result<DaemonStatus> {

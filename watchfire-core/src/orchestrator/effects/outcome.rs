@@ -12,13 +12,16 @@ pub(super) fn outcome_of(error: &Error) -> Outcome {
     match error.kind() {
         ErrorKind::BudgetUsedUp => Outcome::Ended(Ending::Limited { reason: error.report(), until: None }),
         ErrorKind::VariablesGone => Outcome::Limited(Issue::new(IssueKind::VariablesGone, error.message())),
-        // A person installs it or names another, and no task is to blame.
-        ErrorKind::ProgramMissing | ErrorKind::UnknownBackend => {
-            Outcome::Limited(Issue::new(IssueKind::AgentMissing, error.report()))
-        }
+        // A person installs it or names another, and no task is to blame. Other programs may be those of a task.
+        ErrorKind::ProgramMissing if error.detail("agent").is_some() => missing(error),
+        ErrorKind::UnknownBackend => missing(error),
         _ if error.is_trouble() => trouble(error),
         _ => Outcome::Ended(Ending::Error { code: error.code().to_owned(), message: error.report() }),
     }
+}
+
+fn missing(error: &Error) -> Outcome {
+    Outcome::Limited(Issue::new(IssueKind::AgentMissing, error.report()))
 }
 
 pub(super) fn trouble(error: &Error) -> Outcome {
