@@ -19,7 +19,7 @@ pub use follow::FollowAll;
 #[cfg(feature = "tls")]
 pub use remote::{Bearer, Remote, RemoteChannel};
 pub use watchfire_api::{
-    AgentsFile, ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json, talk_proto,
-    watch_json, work, work_proto,
+    AgentsFile, ApiError, DaemonFile, daemon_proto, delivery_json, event_json, proto, session_json,
+    talk_proto, watch_json, work, work_proto,
 };
 pub use work::{Followed, ProjectLog, State};

@@ -191,7 +191,10 @@ fn a_task_that_is_resumed_does_not_wait_for_itself() {
     until("its file says so", || fs::read_to_string(&agents).is_ok_and(|text| text.contains("Long")));
     with.kill(&root);
     let left = world.run(&root, ["daemon", "status", "--json"]).code(1).json_error();
-    assert_eq!((&left["code"], &left["details"]["left"]), (&"app_not_running".into(), &"shop #0001 Long".into()));
+    assert_eq!(
+        (&left["code"], &left["details"]["left"]),
+        (&"app_not_running".into(), &"shop #0001 Long".into())
+    );
     until("another one runs", || world.run(&root, ["daemon", "start"]).code == Some(0));
     let run = world.command(&root, ["resume", "1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     until("it goes on", || world.states(&root)[0].1 == "running");
@@ -406,7 +409,7 @@ fn the_automation_waits_for_a_missing_agent() {
         let queue = world.run(&root, ["queue"]).good().stdout;
         queue.contains("limited: the configured program is not an executable file")
     });
-    assert_eq!(world.states(&root), [(1, "limited".to_owned()), (2, "waiting".to_owned())]);
+    assert_eq!(world.states(&root), [(1, "limited".to_owned()), (2, "ready".to_owned())]);
     for task in ["1", "2"] {
         let task = world.run(&root, ["task", "show", task, "--json"]).good().json()["task"].clone();
         assert_eq!((&task["agent_sessions"], &task["failure_reason"]), (&0.into(), &().into()), "{task:#}");

@@ -7,7 +7,7 @@ use tonic::Code;
 use watchfire_api::work_proto::{
     CheckStartRequest, GetCostsRequest, GetPolicyRequest, ListHistoryRequest, ListQueueRequest, Work,
 };
-use watchfire_client::Daemon;
+use watchfire_client::{ApiError, Daemon};
 
 async fn history(daemon: &Daemon, project: &str, before: u64, limit: u32) -> (Vec<Work>, u64) {
     let request = ListHistoryRequest { project_id: project.to_owned(), before, limit };
@@ -113,4 +113,6 @@ async fn what_is_missing_is_told_at_the_start() {
     assert_eq!(codes, ["program_missing", "program_missing"], "{answer:?}");
     assert!(answer.problems[0].message.starts_with("Git is required."), "{answer:?}");
     assert!(answer.problems.iter().all(|problem| !problem.hint.is_empty()), "{answer:?}");
+    let refused = ApiError::from(daemon.agents().start_agent(start("any", "task", 1)).await.unwrap_err());
+    assert_eq!((refused.code.as_str(), refused.hint.is_some()), ("program_missing", true), "{refused:?}");
 }

@@ -22,8 +22,8 @@ use watchfire_core::terminal::{Modes, Snapshot};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
-use super::chat::ChatArgs;
 use super::agent::of_chat;
+use super::chat::ChatArgs;
 use super::chat::ended;
 use super::keys::{Ctrl, Key, Keys, PASTE, PASTED};
 use crate::context::{Context, OpenProject};
@@ -127,7 +127,8 @@ pub(super) async fn chat(
         .to_owned(),
         ..Default::default()
     };
-    let begun = daemon.agents().start_agent(request).await.map_err(|error| of_chat(error.into()))?.into_inner();
+    let begun =
+        daemon.agents().start_agent(request).await.map_err(|error| of_chat(error.into()))?.into_inner();
     let viewer = Viewer { project: project_id, session: begun.session_id, is_chat: true, read_only: false };
     match viewer.show(place.home.path(), daemon).await? {
         End::Detached => context.out.line("detached; the chat goes on: watchfire attach"),

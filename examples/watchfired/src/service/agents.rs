@@ -20,7 +20,8 @@ use watchfire_term::diff;
 
 use super::convert::{number, numbers, some};
 use super::follow::{Issues, RawOutput, Screens, screens};
-use super::{answer, status};
+use super::report::require_git;
+use super::{answer, blocking, status};
 use crate::Daemon;
 
 /// Lines of the scrollback in one answer, where the request has no limit, and the most.
@@ -30,6 +31,8 @@ type Answer<T> = std::result::Result<Response<T>, Status>;
 
 impl Daemon {
     async fn start_agent_of(&self, request: proto::StartAgentRequest) -> Result<proto::AgentStatus> {
+        // Ours: that of the caller, who looked for its own, may be elsewhere.
+        blocking(require_git).await?;
         let project = self.project(&request.project_id).await?;
         let options = self.options(&request)?;
         let command = some(&request.idempotency_key).map(CommandId::new).transpose()?;

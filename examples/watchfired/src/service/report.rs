@@ -24,6 +24,19 @@ const LARGEST_PAGE: u32 = 200;
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
+/// Looks for git, as this process would find it.
+///
+/// # Errors
+/// `program_missing`.
+pub(super) fn require_git() -> Result<()> {
+    let found = resolve_program(Path::new("git"));
+    found.map(drop).map_err(|error| {
+        Error::new(ErrorKind::ProgramMissing, "Git is required. Install git and try again.")
+            .with_source(error)
+            .with("hint", "it must be in a folder of PATH")
+    })
+}
+
 impl Daemon {
     async fn costs_of(&self, request: proto::GetCostsRequest) -> Result<proto::GetCostsResponse> {
         let by = match request.by.as_str() {
@@ -100,10 +113,8 @@ impl Daemon {
         // Programs are looked for on the disk.
         blocking(move || {
             let mut missing = Vec::new();
-            if let Err(error) = resolve_program(Path::new("git")) {
-                let words = "Git is required. Install git and try again.";
-                let error = Error::new(ErrorKind::ProgramMissing, words).with_source(error);
-                missing.push(error.with("hint", "it must be in a folder of PATH"));
+            if let Err(error) = require_git() {
+                missing.push(error);
             }
             if let Err(error) = daemon.find_an_agent(&settings) {
                 missing.push(error);
