@@ -1,5 +1,6 @@
 //! Admission: decides which tasks start.
 
+use crate::backend::IssueKind;
 use crate::model::{BackendName, TaskNumber, TaskStatus};
 use crate::sandbox::SandboxChoice;
 use crate::schedule::{
@@ -166,13 +167,14 @@ impl Schedule {
             {
                 on.clone()
             }
-            _ if life.subject.is_step() => {
-                self.wait_without_card(life.options.agent.as_ref().or(life.backend.as_ref()))
-            }
+            _ if life.subject.is_step() => self.wait_without_card(
+                life.options.agent.as_ref().or(life.backend.as_ref()),
+                Some(&life.options),
+            ),
             // While its file is missing, its dependencies are not known.
             _ => card.map_or(Wait::Turn, |card| {
                 let run = life.run.and_then(|run| self.ledger.runs.get(&run));
-                self.wait_for(card, life.options.agent.as_ref(), run)
+                self.wait_for(card, Some(&life.options), run)
             }),
         })
     }
@@ -189,29 +191,35 @@ impl Schedule {
     pub(in crate::schedule) fn expected_wait_of(&self, task: TaskNumber) -> Wait {
         let Some(card) = self.cards.get(&task) else { return Wait::Run };
         let run = self.most_specific(task);
-        self.wait_for(card, run.and_then(|run| run.options.agent.as_ref()), run)
+        self.wait_for(card, run.map(|run| &run.options), run)
     }
 
-    /// Returns the wait of a task in `run`, with the agent that was asked for.
-    fn wait_for(&self, card: &Card, agent: Option<&BackendName>, run: Option<&Run>) -> Wait {
+    /// Returns the wait of a task in `run`, with what was asked for.
+    fn wait_for(&self, card: &Card, options: Option<&RunOptions>, run: Option<&Run>) -> Wait {
         let missing: Vec<_> = self.missing_dependencies(card).collect();
         if !missing.is_empty() {
             return Wait::DependsOn { tasks: missing };
         }
-        self.wait_without_card(agent.or(own_backend(card, run)))
+        let agent = options.and_then(|options| options.agent.as_ref());
+        self.wait_without_card(agent.or(own_backend(card, run)), options)
     }
 
-    /// Returns the backend of the next session of a life.
-    pub(in crate::schedule) fn asked_for(&self, id: LifeId) -> Option<BackendName> {
-        let life = self.live(id)?;
+    /// Returns the backend that no life without a caller's variables can find, because this life could not.
+    pub(in crate::schedule) fn missed_by(&self, id: LifeId) -> Option<BackendName> {
+        let life = self.live(id).filter(|life| !has_variables(&life.options))?;
         let card = life.subject.task().and_then(|task| self.cards.get(&task));
         let run = life.run.and_then(|run| self.ledger.runs.get(&run));
         life.options.agent.as_ref().or(card.and_then(|card| own_backend(card, run))).cloned()
     }
 
-    fn wait_without_card(&self, backend: Option<&BackendName>) -> Wait {
+    fn wait_without_card(&self, backend: Option<&BackendName>, options: Option<&RunOptions>) -> Wait {
+        let block = backend.and_then(|name| self.ledger.blocked.get_key_value(name));
+        // A caller's PATH may have what ours lacks.
+        let block = block.filter(|(_, block)| {
+            block.issue.kind != IssueKind::AgentMissing || !options.is_some_and(has_variables)
+        });
         // Before the pause: a block may need a person, a pause never does.
-        if let Some((backend, block)) = backend.and_then(|name| self.ledger.blocked.get_key_value(name)) {
+        if let Some((backend, block)) = block {
             return Wait::Backend { backend: backend.clone(), until: block.until.clone() };
         }
         self.paused.as_ref().map_or(Wait::Turn, super::state::Trouble::wait)
@@ -299,6 +307,11 @@ impl Schedule {
             life.options = options.unwrap_or_else(|| life.options.clone());
         });
     }
+}
+
+/// Returns true if sessions get a caller's variables, and not the orchestrator's.
+fn has_variables(options: &RunOptions) -> bool {
+    options.environment.as_ref().is_some_and(|caller| caller.variables().is_some())
 }
 
 /// Returns the backend of a task for which none was asked.

@@ -160,7 +160,9 @@ impl Schedule {
                 // With `on_limit: ask`, a block has a reset time and still waits for a person, whose word
                 // this request is.
                 let is_over = block.issue.reset_at.as_ref().is_some_and(is_past);
-                block.until.is_none() && (is_over || !is_tended(backend))
+                // Who requests a run may have installed it.
+                block.issue.kind == IssueKind::AgentMissing
+                    || block.until.is_none() && (is_over || !is_tended(backend))
             })
             .map(|(backend, _)| backend.clone())
             .collect();

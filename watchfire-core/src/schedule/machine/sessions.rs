@@ -216,7 +216,7 @@ impl Schedule {
                     let (issue, until) = self.recorded(self.paused(issue));
                     let is_missing = issue.kind == IssueKind::AgentMissing;
                     let backend = match is_missing {
-                        true => self.asked_for(id),
+                        true => self.missed_by(id),
                         false => self.live(id).and_then(|life| life.backend.clone()),
                     };
                     if let Some(backend) = backend {

@@ -126,6 +126,23 @@ fn a_missing_agent_costs_no_attempt_and_is_looked_for_again() {
 }
 
 #[test]
+fn an_agent_that_a_caller_has_is_not_missing_for_it() {
+    let mut world = world(parallel(2), [card(1, &[]), card(2, &[]), card(3, &[])]);
+    world.run(Scope::Task(n(1)));
+    world.finish(1, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
+    let theirs = CallerEnvironment::new([("PATH".into(), "/tools".into())]);
+    let options = RunOptions { environment: Some(theirs), ..RunOptions::default() };
+    world.run_with(Scope::Task(n(2)), options.clone());
+    // A request for a run lets it be looked for once more.
+    assert_eq!(world.at_work(), [1, 2]);
+    world.finish(1, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
+    world.run_with(Scope::Task(n(3)), options);
+    world.finish(1, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
+    world.finish(2, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
+    assert_eq!(world.at_work(), [3], "what one caller lacks, another may have");
+}
+
+#[test]
 fn what_a_person_has_to_change_keeps_all_waiting() {
     for kind in [IssueKind::ModelUnknown, IssueKind::Outdated] {
         let mut world = world(one_by_one(), [card(1, &[]), card(2, &[])]);
