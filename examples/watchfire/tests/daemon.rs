@@ -407,7 +407,7 @@ fn the_automation_waits_for_a_missing_agent() {
     with.started(&root);
     until("it was looked for", || {
         let queue = world.run(&root, ["queue"]).good().stdout;
-        queue.contains("limited: the configured program is not an executable file")
+        queue.contains("limited  the configured program is not an executable file")
     });
     assert_eq!(world.states(&root), [(1, "limited".to_owned()), (2, "ready".to_owned())]);
     for task in ["1", "2"] {
@@ -497,7 +497,7 @@ fn a_daemon_of_another_release_is_restarted_on_request() {
     for args in [&["agent", "status"][..], &["run", "1"], &["agent", "start", "1"]] {
         let refused = world.run(&root, [args, &["--json"]].concat()).json_error();
         assert_eq!(refused["code"], "not_supported", "{args:?}");
-        assert!(refused["hint"].as_str().unwrap().starts_with("watchfire daemon restart"), "{refused}");
+        assert!(refused["hint"].as_str().unwrap().starts_with("run watchfire daemon restart"), "{refused}");
     }
     let asked = OnTerminal::start(world, &root, &["agent", "status"], &[]);
     asked.wait_for("restart it now? [y/N]");
