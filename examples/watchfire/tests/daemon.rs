@@ -393,32 +393,34 @@ fn with_its_agents_the_daemon_leaves_nothing() {
     assert_eq!(left, 0, "an agent goes on");
 }
 
-/// An agent that the automation does not find costs no task an attempt, and its work begins once it is there.
+/// An agent that the automation does not find costs no task an attempt, and is not missing for those who have it.
 #[test]
 fn the_automation_waits_for_a_missing_agent() {
     let with = WithDaemon::new();
     let (world, root) = (&with.0, with.shop());
-    let (settings, program) = (world.path("watchfire-home/settings.yaml"), world.path("our-agent"));
-    let ours = format!("  default_agent: ours\nagents:\n  ours:\n    path: {}\n", program.display());
-    fs::write(&settings, format!("defaults:\n  default_sandbox: none\n{ours}")).unwrap();
+    let settings =
+        "defaults: {default_sandbox: none, default_agent: ours}\nagents: {ours: {path: our-agent}}\n";
+    fs::write(world.path("watchfire-home/settings.yaml"), settings).unwrap();
     for title in ["One", "Two"] {
         world.run(&root, ["task", "add", "--title", title, "--prompt", "x", "--ready"]).good();
     }
     with.started(&root);
-    until("it was looked for", || {
-        let queue = world.run(&root, ["queue"]).good().stdout;
-        queue.contains("limited  the configured program is not an executable file")
-    });
+    let missing = "limited  program not found";
+    until("it was looked for", || world.run(&root, ["queue"]).good().stdout.contains(missing));
     assert_eq!(world.states(&root), [(1, "limited".to_owned()), (2, "ready".to_owned())]);
     for task in ["1", "2"] {
         let task = world.run(&root, ["task", "show", task, "--json"]).good().json()["task"].clone();
         assert_eq!((&task["agent_sessions"], &task["failure_reason"]), (&0.into(), &().into()), "{task:#}");
     }
-    let work = "#!/bin/sh\ndate > \"$WATCHFIRE_TASK_ID\"\nprintf 'status: done\\nsuccess: true\\n' >> \"$WATCHFIRE_TASK_FILE\"\n";
-    fs::write(&program, work.replace("printf", "sed -i /^status:/d \"$WATCHFIRE_TASK_FILE\"; printf"))
-        .unwrap();
+    let tools = world.empty("tools");
+    let program = tools.join("our-agent");
+    let work = "#!/bin/sh\necho > made-by-$$\nsed -i 's/^status:.*/status: done/' \"$WATCHFIRE_TASK_FILE\"\necho 'success: true' >> \"$WATCHFIRE_TASK_FILE\"\n";
+    fs::write(&program, work).unwrap();
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    world.run(&root, ["run", "all"]).good();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    for which in ["2", "all"] {
+        world.start_with(&root, ["run", which], &[("PATH", &path)]).end().good();
+    }
     let merged = || "merged".to_owned();
     assert_eq!(world.states(&root), [(1, merged()), (2, merged())]);
 }

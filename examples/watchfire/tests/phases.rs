@@ -114,6 +114,14 @@ fn a_wrong_name_is_found_before_anything_starts() {
         assert_eq!(error["code"], code, "{more}: {error}");
         assert!(error.to_string().contains(part), "{more}: {error}");
     }
+    // Also where there are drafts alone, which the project's agent refines.
+    world.run(&root, ["task", "draft", "1"]).good();
+    fs::write(&project, plain.replace("default_agent: worker", "default_agent: plannner")).unwrap();
+    let error = world.run(&root, WILDFIRE.iter().chain(&["--json"])).code(1).json_error();
+    assert_eq!(
+        (&error["code"], &error["details"]["file"]),
+        (&"unknown_backend".into(), &"project.yaml".into())
+    );
     assert!(!Path::new(&world.home.join("said")).exists(), "no agent has started");
     with("wildfire: {refine: {modle: x}}");
     let told = world.run(&root, ["doctor"]);

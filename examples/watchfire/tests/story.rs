@@ -214,7 +214,6 @@ fn work_can_be_kept_unmerged() {
     assert_eq!(world.git(&root, &["show", "watchfire/0001:x"]), "x");
 }
 
-/// Several tasks are one run, chosen by number or by label. A task that cannot run changes none of them.
 /// Several commits that were put onto the target one by one are shown as one change.
 #[test]
 fn what_was_merged_is_shown_whole() {
@@ -231,6 +230,7 @@ fn what_was_merged_is_shown_whole() {
     }
 }
 
+/// Several tasks are one run, chosen by number or by label. A task that cannot run changes none of them.
 #[test]
 fn some_tasks_are_run_together() {
     let world = World::new();

@@ -281,7 +281,7 @@ async fn a_task_takes_the_place_of_a_chat_and_stop_ends_all() {
     assert!(!agents.stop_agent(one).await.unwrap().into_inner().is_running);
     until_task(&daemon, &project, 1, "stopped").await;
 
-    for (mode, words) in [("", "expected chat, task, start-all or wildfire"), ("task", "from 1 on")] {
+    for (mode, words) in [("", "expected chat, task, start-all or wildfire"), ("task", "begin at 1")] {
         let error = agents.start_agent(start(&project, mode, 0)).await.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument);
         assert!(error.message().contains(words), "{error}");

@@ -65,8 +65,13 @@ async fn all(
     while let Some(projects) = opened.next().await {
         for project in projects {
             let cursor = cursors.remove(project.id().as_str()).unwrap_or_default();
+            let log = match Log::of(&project, &cursor, activity).await {
+                // It was closed just now.
+                Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::TargetOff) => continue,
+                log => log?,
+            };
             // It ends with its project or with the stream.
-            tokio::spawn(Log::of(&project, &cursor, activity).await?.tell(send.clone()));
+            tokio::spawn(log.tell(send.clone()));
         }
     }
     Ok(())

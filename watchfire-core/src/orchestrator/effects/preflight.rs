@@ -54,7 +54,7 @@ async fn check_run(shared: &Arc<ProjectShared>, options: &RunOptions, scope: &Sc
     check_agents(shared, options, phase, (project, settings), tasks).await
 }
 
-/// Checks the agents and models that the project names for the phases of wildfire.
+/// Checks the agents and models of the phases of wildfire.
 async fn check_phases(
     shared: &Arc<ProjectShared>,
     options: &RunOptions,
@@ -63,7 +63,8 @@ async fn check_phases(
 ) -> Result<()> {
     for phase in [Phase::Execute, Phase::Refine, Phase::Generate] {
         project.wildfire.model(phase)?;
-        if options.agent.is_some() || project.wildfire.agent(phase).is_none() {
+        // Whether ready tasks have theirs is looked at for each.
+        if options.agent.is_some() || phase == Phase::Execute && project.wildfire.agent(phase).is_none() {
             continue;
         }
         let configured = (project.clone(), settings.clone());

@@ -204,9 +204,8 @@ impl Schedule {
         self.wait_without_card(agent.or(own_backend(card, run)), options)
     }
 
-    /// Returns the backend that no life without a caller's variables can find, because this life could not.
-    pub(in crate::schedule) fn missed_by(&self, id: LifeId) -> Option<BackendName> {
-        let life = self.live(id).filter(|life| !has_variables(&life.options))?;
+    /// Returns the backend of the next session of a life.
+    pub(in crate::schedule) fn asked_for(&self, life: &Life) -> Option<BackendName> {
         let card = life.subject.task().and_then(|task| self.cards.get(&task));
         let run = life.run.and_then(|run| self.ledger.runs.get(&run));
         life.options.agent.as_ref().or(card.and_then(|card| own_backend(card, run))).cloned()
@@ -310,7 +309,7 @@ impl Schedule {
 }
 
 /// Returns true if sessions get a caller's variables, and not the orchestrator's.
-fn has_variables(options: &RunOptions) -> bool {
+pub(in crate::schedule) fn has_variables(options: &RunOptions) -> bool {
     options.environment.as_ref().is_some_and(|caller| caller.variables().is_some())
 }
 

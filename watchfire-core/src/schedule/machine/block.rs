@@ -42,12 +42,9 @@ pub(in crate::schedule) fn blocks_backend(kind: IssueKind) -> bool {
     )
 }
 
-/// Returns true for an issue of which nobody tells us that it has passed, so that we look again by ourselves.
+/// Returns true for an issue that passes without a person.
 fn passes_by_itself(kind: IssueKind) -> bool {
-    matches!(
-        kind,
-        IssueKind::AgentMissing | IssueKind::Overloaded | IssueKind::RateLimited | IssueKind::Unreachable
-    )
+    matches!(kind, IssueKind::Overloaded | IssueKind::RateLimited | IssueKind::Unreachable)
 }
 
 /// Returns the time in milliseconds at which an issue of `since` counts as over. If its end had passed by then, a
@@ -160,9 +157,7 @@ impl Schedule {
                 // With `on_limit: ask`, a block has a reset time and still waits for a person, whose word
                 // this request is.
                 let is_over = block.issue.reset_at.as_ref().is_some_and(is_past);
-                // Who requests a run may have installed it.
-                block.issue.kind == IssueKind::AgentMissing
-                    || block.until.is_none() && (is_over || !is_tended(backend))
+                block.until.is_none() && (is_over || !is_tended(backend))
             })
             .map(|(backend, _)| backend.clone())
             .collect();

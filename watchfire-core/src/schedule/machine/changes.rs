@@ -117,14 +117,6 @@ impl Schedule {
         self.command(Command::Start(id));
     }
 
-    /// Lets a life wait in `state`, whose attempt was not begun. Its number is taken back: the next look may be the hundredth.
-    pub(in crate::schedule) fn not_begun(&mut self, id: LifeId, state: LifeState) {
-        self.change(id, |life| {
-            life.attempt.0 = life.attempt.0.saturating_sub(1);
-            life.state = state;
-        });
-    }
-
     /// Puts a life at the end of its target's queue, or ends it if a stop has been accepted.
     pub(in crate::schedule) fn enqueue(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };

@@ -117,10 +117,11 @@ impl Schedule {
         for life in self.ids(covered) {
             self.orphans.remove(&life);
         }
-        let waiting = |life: &Life| {
-            life.subject.task().is_some_and(|task| scope.covers(task))
-                && matches!(life.state, LifeState::Waiting { .. })
-        };
+        // The person may have installed it by now, or have it in a PATH of their own.
+        for life in self.ids(|life| covered(life) && life.state.lacks_agent()) {
+            self.go_on(life);
+        }
+        let waiting = |life: &Life| covered(life) && matches!(life.state, LifeState::Waiting { .. });
         for life in self.ids(waiting) {
             self.change(life, |life| {
                 // The person may have repaired the cause.

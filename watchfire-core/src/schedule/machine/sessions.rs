@@ -1,5 +1,6 @@
 //! Attempts: from a prepared session to captured work.
 
+use super::admission::has_variables;
 use super::block::blocks_backend;
 use super::state::Trouble;
 use crate::backend::{Issue, IssueKind};
@@ -207,25 +208,26 @@ impl Schedule {
                 // A person marked the task done, so no other attempt follows.
                 Outcome::Ended(ending) if stop.is_some() => self.end(id, ending),
                 Outcome::Ended(ending) => self.ended_or_again(id, ending),
-                // Nobody could resume it by its task. The next request for one brings variables of its own.
-                Outcome::Limited(issue) if subject.is_step() && issue.kind == IssueKind::VariablesGone => {
-                    self.end(id, Ending::Error { code: "variables_gone".to_owned(), message: issue.message });
+                // Nobody could resume it by its task. The next request for one brings variables or finds an agent.
+                Outcome::Limited(issue) if subject.is_step() && is_of_caller(issue.kind) => {
+                    let code = if issue.kind == IssueKind::AgentMissing {
+                        "program_missing"
+                    } else {
+                        "variables_gone"
+                    };
+                    self.end(id, Ending::Error { code: code.to_owned(), message: issue.message });
                 }
                 Outcome::Asked(questions) => self.asked(id, questions, session.as_ref()),
+                Outcome::Limited(issue) if issue.kind == IssueKind::AgentMissing => {
+                    self.without_agent(id, issue, session.is_some());
+                }
                 Outcome::Limited(issue) => {
                     let (issue, until) = self.recorded(self.paused(issue));
-                    let is_missing = issue.kind == IssueKind::AgentMissing;
-                    let backend = match is_missing {
-                        true => self.missed_by(id),
-                        false => self.live(id).and_then(|life| life.backend.clone()),
-                    };
-                    if let Some(backend) = backend {
+                    if let Some(backend) = self.live(id).and_then(|life| life.backend.clone()) {
                         self.block_for(&backend, &issue, id);
                     }
-                    match is_missing {
-                        true => self.not_begun(id, LifeState::Limited { issue, until }),
-                        false if self.stops_at(id, &issue) => {}
-                        false => self.set(id, LifeState::Limited { issue, until }),
+                    if !self.stops_at(id, &issue) {
+                        self.set(id, LifeState::Limited { issue, until });
                     }
                 }
                 // Too many starts: a person decides, even if lives resume by themselves.
@@ -235,7 +237,11 @@ impl Schedule {
                 Outcome::Interrupted | Outcome::Undetermined => self.rest(id),
                 Outcome::Elsewhere => {
                     let until = self.after(ELSEWHERE_MILLIS);
-                    self.not_begun(id, LifeState::Waiting { on: Wait::Elsewhere { until } });
+                    self.change(id, |life| {
+                        // Nothing was begun under this number, and the next look may be the hundredth.
+                        life.attempt.0 = life.attempt.0.saturating_sub(1);
+                        life.state = LifeState::Waiting { on: Wait::Elsewhere { until } };
+                    });
                     self.unsettled = true;
                 }
                 Outcome::Trouble { code, message } => {
@@ -252,6 +258,22 @@ impl Schedule {
             // A person may have finished or withdrawn the task in the meantime.
             self.heed_card(id);
         }
+    }
+
+    /// Lets a life wait until a person has installed its agent or named another.
+    fn without_agent(&mut self, id: LifeId, issue: Issue, had_session: bool) {
+        let Some(life) = self.live(id) else { return };
+        let (backend, has_own) = (self.asked_for(life), has_variables(&life.options));
+        // What one caller's PATH lacks, others may have.
+        if let Some(backend) = backend.as_ref().filter(|_| !has_own) {
+            self.block_for(backend, &issue, id);
+        }
+        self.change(id, |life| {
+            // Nothing was begun under this number.
+            life.attempt.0 = life.attempt.0.saturating_sub(u32::from(!had_session));
+            life.backend = backend;
+            life.state = LifeState::Limited { issue, until: None };
+        });
     }
 
     /// Sets a life to asking after its session has ended, unless the questions are answered by now.
@@ -321,11 +343,19 @@ fn is_repeated(known: &Issue, issue: &Issue) -> bool {
     is_later && known.kind == issue.kind && known.message == issue.message
 }
 
+/// Returns true for what a request lacks, and no agent reports.
+fn is_of_caller(kind: IssueKind) -> bool {
+    matches!(kind, IssueKind::AgentMissing | IssueKind::VariablesGone)
+}
+
 /// Returns the ending of a chat: closed, unless something of ours failed.
 fn end_of_chat(outcome: Outcome) -> Ending {
     match outcome {
         Outcome::Ended(ending @ Ending::Error { .. }) => ending,
         Outcome::Trouble { code, message } => Ending::Error { code, message },
+        Outcome::Limited(issue) if issue.kind == IssueKind::AgentMissing => {
+            Ending::Error { code: "program_missing".to_owned(), message: issue.message }
+        }
         _ => Ending::Closed,
     }
 }

@@ -60,7 +60,7 @@ pub struct Life {
     /// The name for people of its sessions, from the first one on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<Alias>,
-    /// The backend of its latest session.
+    /// The backend of its latest session, or the one that was looked for in vain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<BackendName>,
     /// The fence of its claim on the task.
@@ -325,6 +325,11 @@ impl LifeState {
     /// Returns true if trouble of this machine keeps it from being merged, which passes by itself.
     pub(in crate::schedule) fn is_in_trouble(&self) -> bool {
         matches!(self, Self::Held { candidate: None, by } if by.kind == ObstacleKind::OutOfSpace)
+    }
+
+    /// Returns true if its agent is missing.
+    pub(in crate::schedule) fn lacks_agent(&self) -> bool {
+        matches!(self, Self::Limited { issue, .. } if issue.kind == IssueKind::AgentMissing)
     }
 
     /// Returns true if it waits for variables that a restart has lost.

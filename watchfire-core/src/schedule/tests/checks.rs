@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::World;
-use crate::backend::IssueKind;
 use crate::model::{SessionId, TaskNumber, TaskStatus};
 use crate::schedule::*;
 use crate::workspace::Candidate;
@@ -78,8 +77,7 @@ impl World {
         // A number under which nothing was begun is given back.
         let not_begun = match &life.state {
             LifeState::Waiting { on } => matches!(on, Wait::Elsewhere { .. }),
-            LifeState::Limited { issue, .. } => issue.kind == IssueKind::AgentMissing,
-            _ => false,
+            state => state.lacks_agent(),
         };
         let given_back = not_begun && life.attempt.0 + 1 == attempts;
         assert!(given_back || (attempts..=attempts + 1).contains(&life.attempt.0), "{life:?}");

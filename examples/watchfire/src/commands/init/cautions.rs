@@ -38,7 +38,7 @@ pub(super) async fn of(root: &Path, project: &Project, settings: &Settings) -> V
         found.push(format!("{count} not committed, so not seen by agents: {}", names.join(", ")));
     }
     let keys = compose::unknown_settings(settings).into_iter().chain(unknown_keys(KeyFile::Project, project));
-    found.extend(keys.map(|key| key.to_string()));
+    found.extend(keys.map(|key| text::line(&key.to_string())));
     found
 }
 

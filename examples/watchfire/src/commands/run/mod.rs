@@ -20,7 +20,7 @@ use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::progress::Followed;
 use crate::worker::{Worker, wire};
-use crate::{compose, git, progress, terminal};
+use crate::{compose, git, progress, terminal, text};
 pub(in crate::commands) use summary::next_step_of;
 pub(crate) use summary::{Ended, text_summary};
 use summary::{json_summary, titles};
@@ -339,7 +339,7 @@ async fn execute(
     // Who runs them has told its log once; the person at this terminal is told too.
     if worker.own().is_none() && !out.json {
         for key in unknown_keys(&worker.place).await? {
-            out.text(&format!("! {key}\n"));
+            out.text(&format!("! {}\n", text::line(&key.to_string())));
         }
     }
     let ended = async {

@@ -199,7 +199,7 @@ pub(in crate::commands) fn next_step_of(number: TaskNumber, state: &LifeState) -
             Some(format!("from a shell that has them: watchfire resume {}", number.value()))
         }
         LifeState::Limited { issue, .. } if issue.kind == IssueKind::AgentMissing => {
-            Some("install it, or name another agent; it is looked for every minute".to_owned())
+            Some(format!("install it, or name another agent; then: watchfire resume {}", number.value()))
         }
         LifeState::Limited { issue, until, .. } => {
             let by_itself = match issue.reset_at.is_some() && until.is_none() {

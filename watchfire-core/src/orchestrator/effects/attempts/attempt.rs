@@ -281,6 +281,11 @@ async fn work_on(
 ) -> Result<Work> {
     go_on(control)?;
     room::check_all(shared).await?;
+    let phase = phase_of(shared, life).await?;
+    // Before the claim: another orchestrator may have the agent.
+    if let Ok(task) = shared.store.get(number).await {
+        Box::pin(launch::require_agent(shared, &life.options, (phase, Some(&task.value)))).await?;
+    }
     // First of all effects: from here on no other orchestrator starts the task.
     let task = match claims::claim(shared, life.id, number).await {
         Ok(_) => ready_task(shared, life, number).await,
@@ -295,7 +300,6 @@ async fn work_on(
         Err(error) => return Err(error),
     };
     go_on(control)?;
-    let phase = phase_of(shared, life).await?;
     // Before anything is made for it.
     Box::pin(launch::admit(shared, life, &life.options, (phase, Some(&task)))).await?;
     let lock = shared.task_lock(number);

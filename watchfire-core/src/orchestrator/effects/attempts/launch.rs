@@ -115,10 +115,26 @@ pub(in crate::orchestrator::effects) fn find_agent(
     located(backend, &shared.inner.search(&agent, &shared.inner.variables(options))).map(drop)
 }
 
-/// Refuses a session whose agent is missing, or for which no budget is left.
+/// Refuses a session whose agent is missing.
 ///
 /// # Errors
-/// `budget_used_up`; `unknown_backend`, `program_missing`.
+/// `unknown_backend`, `program_missing`.
+pub(in crate::orchestrator::effects) async fn require_agent(
+    shared: &Arc<ProjectShared>,
+    options: &RunOptions,
+    of: (Option<Phase>, Option<&Task>),
+) -> Result<()> {
+    let (project, settings) = shared.settings().await?;
+    let backend = chosen(shared, options, of, &project, &settings)?;
+    let (shared, options) = (Arc::clone(shared), options.clone());
+    let look = move || find_agent(&shared, &options, &*backend, &settings);
+    blocking("looking for an agent", look).await
+}
+
+/// Refuses a session for which no budget is left.
+///
+/// # Errors
+/// `budget_used_up`; `unknown_backend`.
 pub(in crate::orchestrator::effects) async fn admit(
     shared: &Arc<ProjectShared>,
     life: &Life,
@@ -128,12 +144,8 @@ pub(in crate::orchestrator::effects) async fn admit(
     let (project, settings) = shared.settings().await?;
     let backend = chosen(shared, options, (phase, task), &project, &settings)?;
     let task = task.map(|task| task.task_number);
-    let (shared, life, options) = (Arc::clone(shared), life.clone(), options.clone());
-    let look = move || {
-        find_agent(&shared, &options, &*backend, &settings)?;
-        purse::admit(&shared, &life, task, &*backend)
-    };
-    blocking("looking at an agent and its budgets", look).await
+    let (shared, life) = (Arc::clone(shared), life.clone());
+    blocking("looking at budgets", move || purse::admit(&shared, &life, task, &*backend)).await
 }
 
 /// Starts a session of a life. After an error nothing runs, and the session's folders are gone.

@@ -171,7 +171,13 @@ pub(super) async fn resumed_or_fresh(
             // These say nothing of the vendor's session.
             Err(error)
                 if error.is_trouble()
-                    || matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::VariablesGone) =>
+                    || matches!(
+                        error.kind(),
+                        ErrorKind::Cancelled
+                            | ErrorKind::ProgramMissing
+                            | ErrorKind::UnknownBackend
+                            | ErrorKind::VariablesGone
+                    ) =>
             {
                 return Err(error);
             }

@@ -107,39 +107,34 @@ fn what_passes_by_itself_is_tried_again() {
 }
 
 #[test]
-fn a_missing_agent_costs_no_attempt_and_is_looked_for_again() {
+fn a_missing_agent_costs_no_attempt_and_waits_for_a_person() {
     let other = Card { backend: Some("b".parse().unwrap()), ..card(3, &[]) };
     let mut world = world(parallel(2), [card(1, &[]), card(2, &[]), other]);
-    world.run(Scope::All);
+    let run = world.run(Scope::All);
     assert_eq!(world.at_work(), [1, 2]);
     let missing = || Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed"));
     world.finish(1, missing());
     assert_eq!((world.state(1), world.life(1).attempt.0, world.life(1).fruitless), ("limited", 0, 0));
     assert_eq!(world.at_work(), [2, 3], "another agent is there");
     world.finish(2, missing());
-    for _ in 0..100 {
-        world.pass(60_000);
-        let again = world.at_work().into_iter().find(|task| *task < 3).expect("one of them is tried again");
-        world.finish(again, missing());
-    }
-    assert_eq!((world.life(1).attempt.0, world.life(2).attempt.0), (0, 0));
-}
-
-#[test]
-fn an_agent_that_a_caller_has_is_not_missing_for_it() {
-    let mut world = world(parallel(2), [card(1, &[]), card(2, &[]), card(3, &[])]);
-    world.run(Scope::Task(n(1)));
-    world.finish(1, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
-    let theirs = CallerEnvironment::new([("PATH".into(), "/tools".into())]);
-    let options = RunOptions { environment: Some(theirs), ..RunOptions::default() };
-    world.run_with(Scope::Task(n(2)), options.clone());
-    // A request for a run lets it be looked for once more.
+    world.bring_up(3);
+    world.finish(3, missing());
+    assert_eq!(world.life(3).attempt.0, 1, "it had a session before it was missed");
+    assert!(world.has_ended(run), "nothing moves by itself");
+    world.pass(600_000);
+    assert!(world.at_work().is_empty());
+    // By name, by its backend, or with the next run.
+    let life = world.life(1).id;
+    world.ask(Request::Resume { target: ResumeTarget::Life(life) }).unwrap();
+    assert_eq!(world.at_work(), [1, 2], "no block is left");
+    world.finish(1, missing());
+    world.finish(2, missing());
+    world.ask(Request::Resume { target: ResumeTarget::Backend("a".parse().unwrap()) }).unwrap();
     assert_eq!(world.at_work(), [1, 2]);
-    world.finish(1, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
-    world.run_with(Scope::Task(n(3)), options);
-    world.finish(1, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
-    world.finish(2, Outcome::Limited(Issue::new(IssueKind::AgentMissing, "not installed")));
-    assert_eq!(world.at_work(), [3], "what one caller lacks, another may have");
+    world.finish(1, missing());
+    world.finish(2, missing());
+    world.run(Scope::All);
+    assert_eq!(world.at_work(), [3, 1], "what had a session goes first");
 }
 
 #[test]
