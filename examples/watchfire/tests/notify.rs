@@ -39,14 +39,15 @@ fn a_run_tells_what_needs_the_person() {
     let root = world.project("shop", "");
     world.task(&root, "Works", "write n 1\ncommit n\ndone");
     world.task(&root, "Fails", "fail the secret word is xyzzy");
-    world.task(&root, "Asks", "questions Which port?\nexit 0");
-    world.start_with(&root, ["run", "all", "--no-wait"], &[("PATH", &path)]).end().code(3);
+    world.task(&root, "Asks", "questions Which port, with sk-4711-0815?\nexit 0");
+    let variables = [("PATH", path.as_str()), ("SHOP_KEY", "sk-4711-0815")];
+    world.start_with(&root, ["run", "all", "--no-wait"], &variables).end().code(3);
     let mut events = told(&world);
     events.sort_by(|a, b| a.0.cmp(&b.0));
     let names: Vec<_> = events.iter().map(|(event, _)| event.as_str()).collect();
     assert_eq!(names, ["asks", "failed", "over"]);
     let (asks, failed, over) = (&events[0].1, &events[1].1, &events[2].1);
-    assert_eq!((&asks["task"], &asks["message"]), (&3.into(), &"Which port?".into()));
+    assert_eq!((&asks["task"], &asks["message"]), (&3.into(), &"Which port, with $SHOP_KEY?".into()));
     assert_eq!((&failed["title"], &failed["project"]["name"]), (&"Fails".into(), &"shop".into()));
     assert_eq!(over["message"], "1 done, 1 not done, 1 waiting");
     // Other users of the machine see arguments.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use watchfire_core::model::Settings;
 use watchfire_core::orchestrator::{LogStream, Orchestrator, ProjectHandle, Seen};
-use watchfire_core::schedule::Change;
+use watchfire_core::schedule::{CallerEnvironment, Change};
 
 pub(crate) use episodes::is_failure;
 use episodes::{Episodes, News};
@@ -29,6 +29,7 @@ pub(crate) async fn follow(orchestrator: Orchestrator, project: ProjectHandle, m
         if record.replayed || !episodes.may_tell(Instant::now()) {
             continue;
         }
+        let news = News { message: masked(&record.change, &news.message), ..news };
         let told = Told::new(&project, &record, news, title(&project, &record.change).await).await;
         tell::tell(orchestrator.settings().notify, told, &mut telling);
         while telling.try_join_next().is_some() {}
@@ -44,6 +45,18 @@ fn is_wanted(settings: &Settings, news: &News) -> bool {
     let notify = &settings.notify;
     let named = notify.events.as_ref().is_none_or(|events| events.iter().any(|event| event == news.event));
     named && (notify.desktop || notify.command.is_some())
+}
+
+/// Returns what an agent said, without the secrets that it may repeat: the command may pass it on to others.
+fn masked(change: &Change, message: &str) -> String {
+    let message = CallerEnvironment::new(std::env::vars_os()).masked(message);
+    match change {
+        Change::Life(life) => match &life.options.environment {
+            Some(caller) => caller.masked(&message),
+            None => message,
+        },
+        _ => message,
+    }
 }
 
 async fn title(project: &ProjectHandle, change: &Change) -> String {

@@ -41,7 +41,7 @@ impl Told {
         };
         let words = match event {
             "asks" => "asks you something",
-            "limited" => "has reached a limit",
+            "limited" => "cannot go on",
             "held" => "waits for you",
             "failed" => "has failed",
             _ => message.as_str(),

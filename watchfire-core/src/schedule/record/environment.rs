@@ -1,7 +1,8 @@
 //! The variables of a request's caller.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +23,9 @@ enum Variables {
     /// Lost with a restart. Only the names of secrets among them are known.
     Lost(Vec<String>),
 }
+
+/// Length from which a value is masked, in bytes.
+const SHORTEST: usize = 6;
 
 /// The word in the journal that stands before the names.
 const WRITTEN: &str = "caller";
@@ -49,6 +53,20 @@ impl CallerEnvironment {
             Variables::Here(_) => &[],
             Variables::Lost(secrets) => secrets,
         }
+    }
+
+    /// Returns `text` with `$NAME` in place of the value of each secret: an agent may repeat what it was given. Values of fewer than
+    /// six bytes stay, because they stand in any text, and lost ones are not known.
+    #[must_use]
+    pub fn masked(&self, text: &str) -> String {
+        let secrets = self.secrets().into_iter().filter_map(|name| {
+            let value = self.variables()?.get(OsStr::new(name))?.to_str()?;
+            (value.len() >= SHORTEST).then_some((value, name))
+        });
+        let mut secrets: Vec<_> = secrets.collect();
+        // One may be a part of another.
+        secrets.sort_unstable_by_key(|(value, _)| Reverse(value.len()));
+        secrets.iter().fold(text.to_owned(), |text, (value, name)| text.replace(value, &format!("${name}")))
     }
 
     fn secrets(&self) -> Vec<&str> {
@@ -103,6 +121,17 @@ impl<'de> Deserialize<'de> for CallerEnvironment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_are_masked_in_texts() {
+        let variables =
+            [("A_KEY", "sk-1234"), ("B_KEY", "sk-1234-5678"), ("C_KEY", "on"), ("LANG", "de_DE.UTF-8")];
+        let environment = CallerEnvironment::new(variables.map(|(name, value)| (name.into(), value.into())));
+        let said = "turn it on: sk-1234-5678, or sk-1234 in de_DE.UTF-8?";
+        assert_eq!(environment.masked(said), "turn it on: $B_KEY, or $A_KEY in de_DE.UTF-8?");
+        let lost: CallerEnvironment = serde_json::from_str("\"caller:A_KEY\"").unwrap();
+        assert_eq!(lost.masked(said), said);
+    }
 
     #[test]
     fn no_value_is_written_or_shown() {
