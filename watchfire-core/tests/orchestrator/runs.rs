@@ -24,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("one_task_runs_alone_and_a_draft_becomes_ready", one_task_runs_alone),
         trial("work_is_sent_back_with_words", work_is_sent_back_with_words),
         trial("a_request_comes_before_the_automation", a_request_comes_before_the_automation),
+        trial("a_missing_agent_has_no_session", a_missing_agent_has_no_session),
         trial("notes_on_progress_reach_the_next_attempt", notes_on_progress_reach_the_next_attempt),
         trial("other_tasks_can_be_read", other_tasks_can_be_read),
         trial("memory_reaches_later_agents", memory_reaches_later_agents),
@@ -142,6 +143,28 @@ async fn a_request_comes_before_the_automation() {
     let missing = RunRequest::task(task).with_note("no").with_agent("nobody".parse().unwrap());
     is_kind(world.project.run(missing).await, ErrorKind::UnknownBackend);
     assert_eq!(world.read(task).await.status, TaskStatus::Done);
+}
+
+/// Who waits for the session of a task whose agent is missing is not kept waiting.
+async fn a_missing_agent_has_no_session() {
+    let World { temp, orchestrator, project, .. } = World::new().await;
+    orchestrator.shutdown().await;
+    drop((project, orchestrator));
+    std::fs::write(temp.path().join("automation"), "").unwrap();
+    let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  default_agent: nobody\n";
+    std::fs::write(temp.path().join("home/settings.yaml"), settings).unwrap();
+    let mut world = World::in_folder(temp).await;
+    let task = world.task("dates", DONE).await;
+    // It may be limited by now, and then there is nothing to wait for.
+    if let Err(error) = within(world.project.started(task)).await {
+        assert_eq!(error.kind(), ErrorKind::ProgramMissing, "{}", error.report());
+    }
+    let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
+    assert_eq!(
+        (life.attempt.0, life.backend.as_ref().map(ToString::to_string)),
+        (0, Some("nobody".to_owned()))
+    );
+    assert_eq!(world.read(task).await.status, TaskStatus::Ready);
 }
 
 async fn folders_are_made_ready_while_an_agent_works() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::recorder::{self, After, Batch};
+use crate::backend::IssueKind;
 use crate::failpoint::reached;
 use crate::journal::{Cursor, Entry};
 use crate::model::{BackendName, Timestamp};
@@ -239,7 +240,7 @@ impl OpenProject {
                         self.last_chat = Some((life.id, session));
                     }
                 }
-                if life.has_ended() || life.state == LifeState::Running {
+                if life.has_ended() || life.state == LifeState::Running || is_put_off(life) {
                     let waiting: Vec<_> = self.sessions.extract_if(.., |(id, _)| *id == life.id).collect();
                     for (_, reply) in waiting {
                         self.answer_session(life, reply, after);
@@ -276,13 +277,21 @@ impl OpenProject {
         let last =
             self.last_chat.as_ref().filter(|(id, _)| *id == life.id).map(|(_, session)| session.clone());
         let session = self.controls.get(&life.id).and_then(Control::session).or(last);
-        let answer = match (session, life.ending()) {
-            (Some(session), _) => Ok(session),
-            (None, Some(crate::schedule::Ending::Error { code, message })) => {
+        let answer = match (session, life.ending(), &life.state) {
+            (Some(session), ..) => Ok(session),
+            (None, Some(crate::schedule::Ending::Error { code, message }), _) => {
                 Err(Error::from_code(code, message.clone()))
             }
-            (None, Some(_)) => Err(has_ended()),
-            (None, None) => Err(shut_down()),
+            (None, Some(_), _) => Err(has_ended()),
+            (None, None, LifeState::Limited { issue, .. }) => {
+                let kind = match issue.kind {
+                    IssueKind::AgentMissing => ErrorKind::ProgramMissing,
+                    IssueKind::VariablesGone => ErrorKind::VariablesGone,
+                    _ => ErrorKind::TargetOff,
+                };
+                Err(Error::new(kind, issue.message.clone()))
+            }
+            (None, None, _) => Err(shut_down()),
         };
         after.push(Box::new(move || drop(reply.send(answer))));
     }
@@ -394,7 +403,7 @@ impl OpenProject {
         };
         // One that asks or is limited has a session too, and may stay so for hours.
         let has_session = self.controls.get(&id).is_some_and(|control| control.session().is_some());
-        if life.has_ended() || has_session {
+        if life.has_ended() || has_session || is_put_off(&life) {
             let mut after = Vec::new();
             self.answer_session(&life, reply, &mut after);
             after.into_iter().for_each(|act| act());
@@ -498,6 +507,12 @@ fn settled(schedule: &Schedule, id: LifeId) -> Option<&Life> {
     let life = schedule.ledger().life(id)?;
     let waits = life.waits_for_person() || matches!(life.state, LifeState::Held { .. });
     (life.has_ended() || waits && !schedule.is_tried(id)).then_some(life)
+}
+
+/// Returns true for a life that is limited before its session starts. It waits for a person, who may be the one that asks for the
+/// session.
+fn is_put_off(life: &Life) -> bool {
+    matches!(life.state, LifeState::Limited { .. }) && life.session.is_none()
 }
 
 fn has_ended() -> Error {
