@@ -208,10 +208,20 @@ fn last_words(log: &Path, before: u64) -> Option<String> {
     let text = std::fs::read(log).ok()?;
     // A log that was rotated meanwhile is new.
     let text = text.get(usize::try_from(before).ok()?..).unwrap_or(&text);
-    let text = String::from_utf8_lossy(text);
+    last_error(&String::from_utf8_lossy(text))
+}
+
+/// Returns the last error of a log.
+fn last_error(text: &str) -> Option<String> {
     let (_, error) = text.rsplit_once(" ERROR ")?;
     let error = error.split_once(": ").map_or(error, |(_, words)| words);
-    Some(error.trim().replace('\n', ", "))
+    // Its details have lines of their own. What was logged after it begins with a time.
+    let mut lines = error.lines();
+    let words = lines
+        .next()
+        .into_iter()
+        .chain(lines.take_while(|line| !line.starts_with(|c: char| c.is_ascii_digit())));
+    Some(words.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns true if another program holds the daemon's lock, and may answer soon.
@@ -219,4 +229,18 @@ async fn is_starting(home: &Path) -> bool {
     let lock = home.join("daemon.lock");
     let held = tokio::task::spawn_blocking(move || watchfire_core::files::FileLock::try_acquire(&lock)).await;
     matches!(held, Ok(Ok(None)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_error_of_a_log_is_told_whole_and_alone() {
+        let log = "2026-01-02T03:04:05Z ERROR watchfired: first\n\
+                   2026-01-02T03:04:06Z ERROR watchfired::life: address in use\n  port: 4000\n\n\
+                   2026-01-02T03:04:07Z  INFO watchfired: it ends\n";
+        assert_eq!(last_error(log).as_deref(), Some("address in use, port: 4000"));
+        assert_eq!(last_error("2026-01-02T03:04:07Z  INFO watchfired: it ends\n"), None);
+    }
 }

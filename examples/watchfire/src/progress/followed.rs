@@ -20,6 +20,8 @@ const BACK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
 /// Time after which a run says that its task waits for its turn.
 const QUEUED: Duration = Duration::from_secs(1);
+/// Time that the daemon has to answer what it is asked beside.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// A run and its view.
 pub(crate) struct Followed<'a> {
@@ -144,7 +146,9 @@ impl<'a> Followed<'a> {
     async fn say_what_is_waited_for(&mut self) {
         let tasks: Vec<_> = self.scope.named().collect();
         let request = ListQueueRequest { project_id: self.worker.project() };
-        let queue = self.worker.daemon.reports().list_queue(request).await;
+        let mut reports = self.worker.daemon.reports();
+        // A daemon that hangs must not keep Ctrl+C from being heeded.
+        let Ok(queue) = tokio::time::timeout(ANSWER, reports.list_queue(request)).await else { return };
         let works = queue.map(|queue| queue.into_inner().works).unwrap_or_default();
         let waits =
             |work: &Work| work.state == "waiting" && tasks.iter().any(|task| wire(*task) == work.task_number);
