@@ -1,15 +1,22 @@
-//! A bound for the connections to a listener: an agent that can reach the port must not use up the daemon's descriptors. And
-//! their number.
+//! Connections of clients: how many there are, a bound for them, because an agent that can reach the port must not use up the
+//! daemon's descriptors, and a socket that stays where clients look for it.
 
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::Connected;
+
+/// Pause between two looks for the socket's file.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// A connection that counts until it is dropped.
 #[derive(Debug)]
@@ -53,6 +60,38 @@ pub(crate) fn bounded<C>(
         }
         Err(error) => Some(Err(error)),
     })
+}
+
+/// Takes connections to the socket of the daemon of `home`, until the result is dropped. If its file is lost, it is made again:
+/// otherwise no client would find the daemon.
+pub(crate) fn on_socket(
+    home: PathBuf,
+    mut socket: UnixListener,
+) -> impl Stream<Item = io::Result<UnixStream>> {
+    let (send, receive) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let path = watchfire_api::daemon_socket(&home);
+        let mut looks = tokio::time::interval(LOOK);
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted.map(|(connection, _)| connection),
+                _ = looks.tick() => {
+                    if let Ok(false) = path.try_exists() {
+                        match watchfire_api::listen_as_daemon(&home) {
+                            Ok(again) => socket = again,
+                            Err(error) => tracing::warn!("the socket is lost: {error}"),
+                        }
+                    }
+                    continue;
+                }
+                () = send.closed() => return,
+            };
+            if send.send(accepted).await.is_err() {
+                return;
+            }
+        }
+    });
+    ReceiverStream::new(receive)
 }
 
 impl<C: Connected> Connected for Counted<C> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::service::Routes;
 use tonic::transport::server::Connected;
@@ -28,7 +28,7 @@ use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
 use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::connections::{Clients, bounded};
+use crate::connections::{Clients, bounded, on_socket};
 use crate::deadline::Deadlines;
 use crate::identity::Guard;
 use crate::{Daemon, agents_file, compose, last_client};
@@ -222,7 +222,7 @@ async fn follow_home(daemon: Daemon) {
 /// Serves the socket and the port until the daemon ends.
 async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, guard: Guard, clients: Clients) {
     let own = rustix::process::geteuid().as_raw();
-    let connections = UnixListenerStream::new(socket).filter(move |connection| {
+    let connections = on_socket(daemon.home().path().to_owned(), socket).filter(move |connection| {
         let peer = connection.as_ref().ok().and_then(|it| it.peer_cred().ok());
         peer.is_some_and(|peer| peer.uid() == own)
     });

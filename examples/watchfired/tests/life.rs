@@ -83,6 +83,16 @@ async fn one_that_cannot_start_is_an_error_at_once() {
 /// is merged once.
 #[cfg(target_os = "linux")]
 #[tokio::test]
+async fn a_socket_that_is_lost_is_made_again() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let first = world.connect().await;
+    fs::remove_file(watchfire_api::daemon_socket(&world.home)).unwrap();
+    until("it is found again", || async { Daemon::connect(&world.home).await.is_ok() }).await;
+    first.service().ping(()).await.unwrap();
+}
+
+#[tokio::test]
 async fn agents_outlive_the_daemon() {
     let world = World::new();
     let mut running = world.start(&[]);
