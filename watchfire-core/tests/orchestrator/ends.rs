@@ -1,6 +1,7 @@
 //! Every other way in which an attempt ends: each visible, none merged, none lost.
 
 use libtest_mimic::Trial;
+use watchfire_core::backend::IssueKind;
 use watchfire_core::model::TaskStatus;
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::schedule::{Ending, Life, LifeState, StopReason};
@@ -284,23 +285,23 @@ async fn a_missing_agent_says_so() {
     let error = world.project.run(RunRequest::all()).await.unwrap_err();
     assert_eq!((error.code(), error.detail("tasks")), ("unknown_backend", Some("#0001")));
     assert_eq!(world.read(task).await, before);
-    // One that becomes ready during a run fails alone.
+    // One that becomes ready during a run waits alone, and loses nothing.
     world.configure("max_parallel: 2\n");
     let patch = |status| TaskPatch::new().with_status(status);
     world.project.store().update(task, patch(TaskStatus::Draft), None, None).await.unwrap();
     let run = world.project.run(RunRequest::all()).await.unwrap();
     world.running().await;
     world.project.store().update(task, patch(TaskStatus::Ready), None, None).await.unwrap();
-    let ending = world.ended(task).await;
+    let limited = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
+    assert_eq!((limited.subject.task(), limited.attempt.0), (Some(task), 0));
     std::fs::write(go, "").unwrap();
     let summary = within(run.wait()).await.unwrap();
     assert!(matches!(summary.endings[&other], Ending::Merged { .. }), "{summary:?}");
-    assert_eq!(summary.endings[&task], ending);
-    let Ending::Error { code, message, .. } = &ending else { panic!("{summary:?}") };
-    assert!(message.contains("codex") && message.contains("shell"), "{message}");
-    assert_eq!(code, "unknown_backend");
+    let LifeState::Limited { issue, .. } = &summary.open[&task] else { panic!("{summary:?}") };
+    assert_eq!(issue.kind, IssueKind::AgentMissing);
+    assert!(issue.message.contains("codex") && issue.message.contains("shell"), "{issue:?}");
     let task = world.read(task).await;
-    assert!(task.failure_reason.is_some());
+    assert_eq!((task.status, task.failure_reason), (TaskStatus::Ready, None));
     assert_eq!((task.started_at, task.agent_sessions), (None, 0), "it was never started");
 }
 

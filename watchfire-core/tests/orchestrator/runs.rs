@@ -147,12 +147,12 @@ async fn a_request_comes_before_the_automation() {
 
 /// Who waits for the session of a task whose agent is missing is not kept waiting.
 async fn a_missing_agent_has_no_session() {
-    let World { temp, orchestrator, project, .. } = World::new().await;
+    let world = World::new().await;
+    world.configure("default_agent: nobody\n");
+    let World { temp, orchestrator, project, .. } = world;
     orchestrator.shutdown().await;
     drop((project, orchestrator));
     std::fs::write(temp.path().join("automation"), "").unwrap();
-    let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  default_agent: nobody\n";
-    std::fs::write(temp.path().join("home/settings.yaml"), settings).unwrap();
     let mut world = World::in_folder(temp).await;
     let task = world.task("dates", DONE).await;
     // It may be limited by now, and then there is nothing to wait for.
@@ -160,10 +160,8 @@ async fn a_missing_agent_has_no_session() {
         assert_eq!(error.kind(), ErrorKind::ProgramMissing, "{}", error.report());
     }
     let life = world.life(|life| matches!(life.state, LifeState::Limited { .. })).await;
-    assert_eq!(
-        (life.attempt.0, life.backend.as_ref().map(ToString::to_string)),
-        (0, Some("nobody".to_owned()))
-    );
+    let backend = life.backend.as_ref().map(ToString::to_string);
+    assert_eq!((life.attempt.0, backend.as_deref()), (0, Some("nobody")));
     assert_eq!(world.read(task).await.status, TaskStatus::Ready);
 }
 
