@@ -13,8 +13,8 @@ const NAME: &str = "agents.yaml";
 /// Upper bound for its size that is read.
 const LARGEST: u64 = 4 << 20;
 
-/// What is under way in a home. Only its person can read the file, which goes with the daemon: one that is there without a daemon
-/// says what the last one left when it was killed.
+/// What is under way in a home. Only its person can read the file. One that is there without a daemon says what the last one
+/// left at work.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct AgentsFile {
     /// Version of the format: 1.

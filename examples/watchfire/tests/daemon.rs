@@ -367,6 +367,8 @@ fn what_the_daemon_left_is_ended_by_nobody() {
     until("it runs", || with.is_running(&root, 1));
     let left = world.run(&root, ["daemon", "stop", "--json"]).good().json();
     assert_eq!(left["agents_left"], 1);
+    let status = world.run(&root, ["daemon", "status", "--json"]).code(1).json_error();
+    assert_eq!(status["details"]["left"], "shop #0001 One");
     let refused = world.run(&root, ["run", "2", "--embedded", "--json"]).code(1).json_error();
     assert_eq!(refused["code"], "busy");
     world.run(&root, ["history"]).good();

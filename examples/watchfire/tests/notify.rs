@@ -39,7 +39,7 @@ fn a_run_tells_what_needs_the_person() {
     let root = world.project("shop", "");
     world.task(&root, "Works", "write n 1\ncommit n\ndone");
     world.task(&root, "Fails", "fail the secret word is xyzzy");
-    world.task(&root, "Asks", "questions Which port, with sk-4711-0815?\nexit 0");
+    world.task(&root, "Asks sk-4711-0815", "questions Which port, with sk-4711-0815?\nexit 0");
     let variables = [("PATH", path.as_str()), ("SHOP_KEY", "sk-4711-0815")];
     world.start_with(&root, ["run", "all", "--no-wait"], &variables).end().code(3);
     let mut events = told(&world);
@@ -52,7 +52,7 @@ fn a_run_tells_what_needs_the_person() {
     assert_eq!(over["message"], "1 done, 1 not done, 1 waiting");
     // Other users of the machine see arguments.
     let shown = fs::read_to_string(world.path("shown")).unwrap();
-    assert!(shown.contains("Watchfire: shop #0003 Asks asks you something"), "{shown}");
+    assert!(shown.contains("Watchfire: shop #0003 Asks $SHOP_KEY asks you something"), "{shown}");
     assert!(!shown.contains("xyzzy") && !shown.contains("Which port"), "{shown}");
 }
 

@@ -32,6 +32,7 @@ fn settings_of_the_project_are_changed_one_by_one() {
         ("default_agent", "no spaces", ""),
         ("default_agent", "nosuch", "unknown_backend"),
         ("sandbox", "nosuch", "unknown_sandbox"),
+        ("sandbox", "none", "a project cannot turn the sandbox off"),
         ("default_branch", "nosuch", "default_branch"),
         ("time_limit", "forever", "45m"),
         ("verify", "no-such-program --all", "not installed"),
@@ -46,6 +47,11 @@ fn settings_of_the_project_are_changed_one_by_one() {
         let error = world.run(&root, ["settings", key, value, "--json"]).code(1).json_error();
         assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(file(), before);
+    }
+    for (key, code) in [("default_agent", "unknown_backend"), ("default_sandbox", "unknown_sandbox")] {
+        let key = format!("defaults.{key}");
+        let error = world.run(&root, ["settings", "--global", &key, "nosuch", "--json"]).code(1).json_error();
+        assert_eq!((&error["code"], &error["details"]["field"]), (&code.into(), &key.into()), "{error}");
     }
     for (key, value) in [("verify", "nosuchprog"), ("default_agent", "nosuch")] {
         let said = world.run(&root, ["settings", key, value]).code(1).stderr;

@@ -1,5 +1,6 @@
 //! Keeps `agents.yaml` in the home up to date.
 
+use std::path::Path;
 use std::time::Duration;
 
 use watchfire_api::{AgentsFile, RunningAgent};
@@ -11,7 +12,7 @@ use crate::service::status;
 /// Changes within this time are written at once.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Keeps the file up to date until the daemon ends, and removes it then.
+/// Keeps the file up to date until the daemon ends.
 pub(crate) async fn keep(daemon: Daemon) {
     let home = daemon.home().path().to_owned();
     let mut written: Option<AgentsFile> = None;
@@ -29,8 +30,15 @@ pub(crate) async fn keep(daemon: Daemon) {
             () = daemon.ended() => break,
         }
     }
-    // A file that cannot be removed says what was.
-    let _ = AgentsFile::remove(&home);
+}
+
+/// Removes the file, unless agents go on: then it says which.
+pub(crate) fn close(home: &Path, agents_go_on: bool) {
+    let is_empty = AgentsFile::read(home).ok().flatten().is_none_or(|file| file.agents.is_empty());
+    if is_empty || !agents_go_on {
+        // One that cannot be removed says what was.
+        let _ = AgentsFile::remove(home);
+    }
 }
 
 async fn now(daemon: &Daemon) -> Result<AgentsFile> {

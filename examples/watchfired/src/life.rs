@@ -188,8 +188,10 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     }
     // It ends with the daemon.
     let _ = writing.await;
+    let ends_agents = options.end_agents || !hosted || daemon.ends_agents();
+    agents_file::close(home, !ends_agents);
     let ending = async {
-        match options.end_agents || !hosted || daemon.ends_agents() {
+        match ends_agents {
             true => daemon.orchestrator().shutdown().await,
             false => daemon.orchestrator().detach().await,
         }

@@ -256,7 +256,8 @@ fn previous(previous: &PreviousAttempt) -> String {
     let work = if previous.work_kept {
         "Its work is in your folder and on your branch: read it before you go on."
     } else {
-        "Its work is not in your folder: you start again."
+        // What was merged may have been taken back since.
+        "You begin on a new branch: of earlier attempts, your folder has what is merged now, and nothing else."
     };
     let note = previous.note.as_deref().map(|note| {
         format!(
@@ -506,7 +507,7 @@ fn workspace(context: &PromptContext) -> String {
     }
     lines.push(format!("- Watchfire's files for this session: {}", path(&paths.files())));
     lines.push(
-        "- You run in a sandbox. What it refuses is not yours: do not work around it, say what you would have needed."
+        "- What a sandbox refuses you is not yours: do not work around it, say what you would have needed."
             .to_owned(),
     );
     lines.join("\n")

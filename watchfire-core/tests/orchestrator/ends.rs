@@ -299,7 +299,7 @@ async fn a_missing_agent_says_so() {
     assert!(matches!(summary.endings[&other], Ending::Merged { .. }), "{summary:?}");
     let LifeState::Limited { issue, .. } = &summary.open[&task] else { panic!("{summary:?}") };
     assert_eq!(issue.kind, IssueKind::AgentMissing);
-    assert!(issue.message.contains("codex") && issue.message.contains("shell"), "{issue:?}");
+    assert!(issue.message.contains("unknown agent: codex"), "{issue:?}");
     let task = world.read(task).await;
     assert_eq!((task.status, task.failure_reason), (TaskStatus::Ready, None));
     assert_eq!((task.started_at, task.agent_sessions), (None, 0), "it was never started");

@@ -186,7 +186,7 @@ async fn status(context: &Context, home: &Path) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Adds to the error that no daemon runs what the last one left when it was killed.
+/// Adds to the error that no daemon runs what the last one left at work.
 fn with_left(mut error: ApiError, home: &Path) -> ApiError {
     let agents = AgentsFile::read(home).ok().flatten().unwrap_or_default().agents;
     let named = agents.iter().map(|agent| {

@@ -21,8 +21,8 @@ A file .watchfire/prompts/<SECTION>.md takes the place of a section's text; an e
 Examples:
   watchfire prompts                   list the sections that can be replaced
   watchfire prompts test_integrity    show the text that agents get
-  mkdir -p .watchfire/prompts
-  watchfire prompts scope_rules > .watchfire/prompts/scope_rules.md")]
+  watchfire prompts scope_rules > rules.md
+  mkdir -p .watchfire/prompts; mv rules.md .watchfire/prompts/scope_rules.md")]
 pub(crate) struct PromptsArgs {
     /// The section to show
     #[arg(value_name = "SECTION")]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use watchfire_core::model::{
     KEYS, Key, KeyFile, Project, ProjectStatus, Settings, Timestamp, in_words, unknown_keys,
 };
+use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::store::{Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 use watchfire_tui::keymap::Keymap;
@@ -113,7 +114,13 @@ async fn would_work(
         compose::check_agent(agent, &settings).map_err(named("default_agent"))?;
     }
     if let Some(sandbox) = &patch.sandbox {
-        compose::sandboxes()?.parse(sandbox).map_err(named("sandbox"))?;
+        let choice = compose::sandboxes()?.parse(sandbox).map_err(named("sandbox"))?;
+        // The file comes with the repository.
+        if choice == Some(SandboxChoice::None) {
+            let error = Error::new(ErrorKind::InvalidInput, "a project cannot turn the sandbox off");
+            let hint = "watchfire settings --global defaults.default_sandbox none does, for all of yours";
+            return Err(named("sandbox")(error.with("hint", hint)).into());
+        }
     }
     // Only of what is changed: the mending of one may come before that of another.
     let mut next = now.clone();
@@ -136,6 +143,14 @@ async fn global(context: &Context, args: SettingsArgs) -> Result<Exit> {
         return show(context, &json_of(&now)?, KeyFile::Settings, args.key.as_deref());
     };
     let changed = placed(&now, key, &value)?;
+    let named = |error: Error| error.with("file", "settings.yaml").with("field", key);
+    let (before, next) = (&now.defaults, &changed.defaults);
+    if next.default_sandbox != before.default_sandbox {
+        compose::sandboxes()?.parse(&next.default_sandbox).map_err(named)?;
+    }
+    if next.default_agent != before.default_agent && !next.default_agent.trim().is_empty() {
+        compose::check_agent(&next.default_agent.trim().parse().map_err(named)?, &changed).map_err(named)?;
+    }
     let (key, changes) = (key.clone(), changed != now);
     // Read anew with each try: another program may have changed something else.
     let set = move |settings: &mut Settings| {

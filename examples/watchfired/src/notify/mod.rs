@@ -30,7 +30,8 @@ pub(crate) async fn follow(orchestrator: Orchestrator, project: ProjectHandle, m
             continue;
         }
         let news = News { message: masked(&record.change, &news.message), ..news };
-        let told = Told::new(&project, &record, news, title(&project, &record.change).await).await;
+        let title = masked(&record.change, &title(&project, &record.change).await);
+        let told = Told::new(&project, &record, news, title).await;
         tell::tell(orchestrator.settings().notify, told, &mut telling);
         while telling.try_join_next().is_some() {}
     }
@@ -47,7 +48,7 @@ fn is_wanted(settings: &Settings, news: &News) -> bool {
     named && (notify.desktop || notify.command.is_some())
 }
 
-/// Returns what an agent said, without the secrets that it may repeat: the command may pass it on to others.
+/// Returns a text without the secrets that it may repeat: the command may pass it on to others.
 fn masked(change: &Change, message: &str) -> String {
     let message = CallerEnvironment::new(std::env::vars_os()).masked(message);
     match change {

@@ -20,8 +20,12 @@ pub(super) fn outcome_of(error: &Error) -> Outcome {
     }
 }
 
+/// Returns the outcome of an attempt without its agent, with what to do about it: `program not found: Claude Code; npm install …`.
 fn missing(error: &Error) -> Outcome {
-    Outcome::Limited(Issue::new(IssueKind::AgentMissing, error.report()))
+    let agent = error.detail("agent").or(error.detail("name")).unwrap_or_default();
+    let hint = error.detail("hint").map(|hint| format!("; {hint}")).unwrap_or_default();
+    let message = format!("{}: {agent}{hint}", error.message());
+    Outcome::Limited(Issue::new(IssueKind::AgentMissing, message))
 }
 
 pub(super) fn trouble(error: &Error) -> Outcome {

@@ -313,7 +313,7 @@ impl StopReason {
         match self {
             Self::DoneByHand => "the task was marked done by hand",
             Self::Requested => "on a person's request",
-            Self::Withdrawn => "its task was made a draft, or deleted",
+            Self::Withdrawn => "a person made its task a draft, or deleted it",
             Self::Suspended => "the orchestrator shut down",
             Self::Detached => "the orchestrator went, and its agent works on",
             Self::ClaimLost => "another orchestrator took over the task",
