@@ -87,7 +87,7 @@ fn row((name, probes): &(&str, &[Probe]), outcomes: &BTreeMap<String, bool>) -> 
 /// What each is known to get wrong.
 fn gaps() -> String {
     let mut text = String::new();
-    for (works, what) in [(false, "Gets through"), (true, "Does not work, although it should")] {
+    for (works, what) in [(false, "These get through"), (true, "These do not work, although they should")] {
         let _ = writeln!(text, "{what}, as every run of the probes asserts:\n");
         for (variant, name) in COLUMNS {
             let all = GROUPS.iter().flat_map(|(_, probes)| *probes).filter(|probe| probe.works == works);
