@@ -54,10 +54,10 @@ pub(crate) fn word(info: &TaskInfo, all: &[TaskInfo]) -> String {
     )
 }
 
-const MERGED: &str = "merged";
+pub(crate) const MERGED: &str = "merged";
 
 /// Returns the task whose merge has taken back the last one of `info`, unless it was taken back itself.
-fn taken_back<'a>(info: &TaskInfo, all: &'a [TaskInfo]) -> Option<&'a TaskInfo> {
+pub(crate) fn taken_back<'a>(info: &TaskInfo, all: &'a [TaskInfo]) -> Option<&'a TaskInfo> {
     let merge = info.last_merge()?;
     // As undoing writes it.
     let begins = format!("Take back what #{} (", info.task.task_number);

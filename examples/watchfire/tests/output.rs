@@ -254,6 +254,10 @@ fn logs_are_shown_and_removed() {
             format!("---\nmode: chat\nstarted_at: 2026-02-03T14:3{number}:00Z\n---\n\nchat {number}\n");
         std::fs::write(path.with_file_name(format!("chat-{number}-x.log")), chat).unwrap();
     }
+    // Nothing says how they ended; the first had, when the second began.
+    let listed = world.run(&root, ["logs", "--json"]).good().json();
+    let outcomes = listed["logs"].as_array().unwrap().iter().map(|log| log["outcome"].as_str());
+    assert_eq!(outcomes.collect::<Vec<_>>(), [Some("completed"), None, Some("interrupted")]);
     let shown = world.run(&root, ["logs", "chat-1"]).good().stdout;
     assert!(shown.starts_with("chat, session 1\n") && shown.ends_with("\nchat 1\n"), "{shown}");
     assert!(world.run(&root, ["logs", "chat-3"]).code(1).stderr.contains("there is no such log"));

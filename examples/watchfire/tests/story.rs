@@ -285,6 +285,8 @@ fn what_was_merged_is_undone() {
     };
     let by = told();
     assert_eq!(by.matches("merged, taken back by #0003").count(), 2, "{by}");
+    let again = world.run(&root, ["branches", "merge", "1"]).code(3).stdout;
+    assert!(again.contains("taken back by #0003; watchfire undo 3 brings it back"), "{again}");
     // A second time there is nothing, and no task is left of the asking.
     let nothing = world.run(&root, ["undo", "1"]).code(1).stderr;
     assert!(nothing.contains("nothing of its last merge any more"), "{nothing}");

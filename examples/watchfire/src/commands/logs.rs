@@ -1,5 +1,6 @@
 //! `watchfire logs`: lists, shows, follows and removes the logs of sessions.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -118,8 +119,9 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
         return delete(context, &logs, which.as_deref());
     }
     if args.list || which.is_none() {
-        let listed: Vec<_> = logs.iter().map(about).collect();
-        context.out.report(json!({ "logs": listed }), |out| list(out, &logs));
+        let outcomes = outcomes(&logs);
+        let listed: Vec<_> = logs.iter().zip(&outcomes).map(|(log, outcome)| about(log, *outcome)).collect();
+        context.out.report(json!({ "logs": listed }), |out| list(out, &logs, &outcomes));
         return Ok(Exit::Good);
     }
     // Newest first: the last session of a task.
@@ -133,7 +135,7 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit> {
     if args.screen {
         return screen(context.out, log);
     }
-    let mut value = about(log);
+    let mut value = about(log, log.outcome());
     let messages = if args.text { Vec::new() } else { said(log, &project.home.settings().await?) };
     let body = if messages.is_empty() {
         let (body, more) = log.text(SHOWN)?;
@@ -261,7 +263,18 @@ fn spent(log: &SessionLog) -> Spent {
     log.spent.as_ref().map(|record| record.spent).unwrap_or_default()
 }
 
-fn about(log: &SessionLog) -> Value {
+/// Returns how these sessions ended, newest first. One whose end was not recorded runs, or was lost with its program; it was lost if
+/// a later one did the same work.
+fn outcomes(logs: &[SessionLog]) -> Vec<Option<SessionOutcome>> {
+    let mut later = BTreeSet::new();
+    let outcome = |log: &SessionLog| {
+        let is_followed = !later.insert(what(log));
+        log.outcome().or(is_followed.then_some(SessionOutcome::Interrupted))
+    };
+    logs.iter().map(outcome).collect()
+}
+
+fn about(log: &SessionLog, outcome: Option<SessionOutcome>) -> Value {
     json!({
         "name": text::line(&log.name()),
         "path": log.path.display().to_string(),
@@ -274,7 +287,7 @@ fn about(log: &SessionLog) -> Value {
         "sandbox": text::line(&log.sandbox),
         "started_at": log.started_at,
         "ended_at": log.ended_at(),
-        "outcome": log.outcome().map(SessionOutcome::as_str),
+        "outcome": outcome.map(SessionOutcome::as_str),
         "exit": log.spent.as_ref().and_then(|record| record.exit.as_deref()),
         "spent": spent(log),
     })
@@ -321,12 +334,12 @@ fn header(log: &SessionLog) -> Vec<String> {
     lines
 }
 
-fn list(out: Out, logs: &[SessionLog]) -> String {
+fn list(out: Out, logs: &[SessionLog], outcomes: &[Option<SessionOutcome>]) -> String {
     if logs.is_empty() {
         return "no sessions yet\n".to_owned();
     }
     let mut lines = String::new();
-    for log in logs {
+    for (log, outcome) in logs.iter().zip(outcomes) {
         let spent = spent(log);
         let _ = writeln!(
             lines,
@@ -334,8 +347,7 @@ fn list(out: Out, logs: &[SessionLog]) -> String {
             text::pad(&what(log), 6),
             text::pad(&text::line(&log.agent), 12),
             text::pad(&log.started_at.as_ref().map(text::minute).unwrap_or_default(), 16),
-            // What has no end yet runs, or was lost with its orchestrator.
-            text::pad(log.outcome().map_or("", SessionOutcome::as_str), 11),
+            text::pad(outcome.map_or("", SessionOutcome::as_str), 11),
             out.style.dim(&text::line(&log.name())),
             if spent.is_nothing() { String::new() } else { format!("  {spent}") },
         );

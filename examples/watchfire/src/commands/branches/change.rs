@@ -11,6 +11,7 @@ use watchfire_git::{GitOptions, GitWorkspace};
 use super::{DeleteArgs, MergeArgs, RestoreArgs, find};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
+use crate::status::{MERGED, taken_back};
 use crate::text;
 use crate::worker::wire;
 
@@ -24,8 +25,19 @@ struct Outcome {
 pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
     let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     let mut outcomes = Vec::new();
+    let infos = worker.place.all_infos().await.unwrap_or_default();
+    let taken_back = |task: TaskNumber| {
+        let info = infos.iter().find(|info| info.task.task_number == task && info.word() == MERGED)?;
+        taken_back(info, &infos).filter(|_| args.into.is_none()).map(|by| by.task.task_number)
+    };
     // One after the other: each merge starts from the target that the one before it left.
-    for task in args.numbers {
+    for task in args.numbers.iter().copied() {
+        if let Some(by) = taken_back(task) {
+            let what =
+                format!("its merge was taken back by #{by}; watchfire undo {} brings it back", by.value());
+            outcomes.push(Outcome { task, good: false, what });
+            continue;
+        }
         let request = MergeTaskRequest {
             task_number: wire(task),
             into: args.into.clone().unwrap_or_default(),
