@@ -28,6 +28,9 @@ const NAME: &str = "watchfire";
 
 const SHELLS: Shells<'static> = Shells(&[&Bash, &Elvish, &Fish, &nushell::Nushell, &Powershell, &Zsh]);
 
+/// Completes at the first Tab, where the file is loaded by its name.
+const ZSH: &[u8] = b"\n[[ ${funcstack[1]} = _watchfire ]] && _clap_dynamic_completer_watchfire \"$@\"\n";
+
 /// Answers a shell that asks for completions, and ends the program then.
 pub(crate) fn run_if_asked() {
     CompleteEnv::with_factory(|| completing(Cli::command())).var(ASKED).shells(SHELLS).complete();
@@ -45,6 +48,10 @@ pub(crate) fn script(shell: &str) -> Result<Vec<u8>> {
     completer
         .write_registration(ASKED, NAME, NAME, NAME, &mut script)
         .map_err(|e| Error::io("writing completions", e))?;
+    if shell == "zsh" {
+        // zsh runs the file at the first Tab, which only registers the function: that Tab would complete nothing.
+        script.extend_from_slice(ZSH);
+    }
     Ok(script)
 }
 

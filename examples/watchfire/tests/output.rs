@@ -120,6 +120,9 @@ fn shells_complete_tasks_and_agents() {
     for shell in ["bash", "zsh", "fish", "elvish", "nushell"] {
         let script = world.run(&root, ["completions", shell]).good().stdout;
         assert!(script.contains("WATCHFIRE_COMPLETE"), "{shell}: {script}");
+        // The function that zsh calls at the first Tab is the one that the script defines.
+        let calls = script.matches("_clap_dynamic_completer_watchfire").count();
+        assert!(shell != "zsh" || calls == 3, "{script}");
         let value = world.run(&root, ["completions", shell, "--json"]).good().json();
         assert_eq!(value["script"], *script);
     }
