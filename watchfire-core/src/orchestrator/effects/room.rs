@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use rustix::process::Resource;
 
 use crate::orchestrator::shared::{ProjectShared, blocking};
@@ -38,9 +39,11 @@ fn open_descriptors() -> Result<u64> {
     match std::fs::read_dir("/dev/fd") {
         // The listing itself is open meanwhile.
         Ok(entries) => Ok((entries.count() as u64).saturating_sub(1)),
+        // Not even one is free to list them with.
+        Err(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => Ok(u64::MAX),
         Err(error) => {
             let error = Error::io("counting the open files", error).with_path("/dev/fd");
-            // Where none is free, the folder cannot be opened. A system without the folder has enough.
+            // A system without the folder has enough.
             if error.is_trouble() { Err(error) } else { Ok(0) }
         }
     }
@@ -52,7 +55,7 @@ fn enough_descriptors(most: Option<u64>, open: u64) -> Result<()> {
         Some(free) => Err(Error::new(ErrorKind::Io, "too few file descriptors are free")
             .with("free", free)
             .with("ulimit -n", most.unwrap_or_default())
-            .with_source(io::Error::from(rustix::io::Errno::MFILE))),
+            .with_source(io::Error::from(Errno::MFILE))),
     }
 }
 
@@ -84,7 +87,7 @@ fn enough(available: Option<u64>) -> Result<()> {
         None => Ok(()),
         Some(available) => Err(Error::new(ErrorKind::Io, "too little memory is free")
             .with("available_mb", available >> 20)
-            .with_source(io::Error::from(rustix::io::Errno::NOMEM))),
+            .with_source(io::Error::from(Errno::NOMEM))),
     }
 }
 
