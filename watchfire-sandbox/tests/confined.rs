@@ -120,6 +120,8 @@ const TESTS: &[(&str, Test)] = &[
     ("limits_hold", limits::limits_hold),
     ("a_fork_bomb_ends", limits::a_fork_bomb_ends),
     ("the_network_is_what_was_asked", network::the_network_is_what_was_asked),
+    ("this_machine_is_out_of_reach_of_the_internet", network::this_machine_is_out_of_reach_of_the_internet),
+    ("other_machines_are_reached_over_the_internet", network::other_machines_are_reached_over_the_internet),
     ("a_lost_helper_starts_nothing", misuse::a_lost_helper_starts_nothing),
     ("garbled_configuration_starts_nothing", misuse::garbled_configuration_starts_nothing),
     ("the_ladder_is_climbed_from_the_top", misuse::the_ladder_is_climbed_from_the_top),

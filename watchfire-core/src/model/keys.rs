@@ -174,7 +174,7 @@ const fn key(
     Key { file, path, kind, default, readers, example, meaning }
 }
 
-const NETWORK: KeyKind = OneOf(&["open", "closed"]);
+const NETWORK: KeyKind = OneOf(&["open", "internet", "closed"]);
 const SHARING: KeyKind = OneOf(&["shared", "private"]);
 const ON_LIMIT: KeyKind = OneOf(&["ask", "wait", "stop"]);
 const STATUSES: KeyKind = OneOf(&["draft", "ready", "done"]);
@@ -230,7 +230,7 @@ pub const KEYS: &[Key] = &[
     key(Settings, "sandbox.deny", List, "none", "sandboxes", "[\"~/notes/private\"]", "Paths that agents may neither read nor write."),
     key(Settings, "sandbox.pass_env", List, "none", "sessions", "[\"MY_REGISTRY_TOKEN\", \"MYTOOL_*\"]", "Environment variables that agents get from ours: names, or prefixes that end in `*`."),
     key(Settings, "sandbox.env", Map, "none", "sessions", "{\"MYTOOL_MODE\": \"quiet\"}", "Environment variables that all agents get. Not for secrets."),
-    key(Settings, "sandbox.network", NETWORK, "`open`", "sandboxes", "closed", "The network of agents."),
+    key(Settings, "sandbox.network", NETWORK, "`open`", "sandboxes", "closed", "The network of agents. `internet` keeps them from what listens on this machine, by slirp4netns."),
     key(Settings, "sandbox.deny_ports", Numbers, "none", "sandboxes", "[5432]", "TCP ports that agents cannot connect to, on any host."),
     key(Settings, "sandbox.tmp", SHARING, "`private`", "sandboxes", "shared", "The `/tmp` of sessions."),
     key(Settings, "sandbox.caches", SHARING, "yours; what a session writes is kept apart", "sandboxes", "private", "The caches of package managers."),
@@ -274,7 +274,7 @@ pub const KEYS: &[Key] = &[
     key(Project, "sandbox", Text, "that of the settings", "sessions", "landlock", "The sandbox, by name."),
     key(Project, "sandbox_rules", Section, "", "", "", "Restrictions on top of the person's settings. They can only tighten."),
     key(Project, "sandbox_rules.deny", List, "none", "sandboxes", "[\"~/clients/other\"]", "Paths that its agents may neither read nor write."),
-    key(Project, "sandbox_rules.network", NETWORK, "that of the settings", "sandboxes", "closed", "`closed` closes the network; `open` changes nothing."),
+    key(Project, "sandbox_rules.network", NETWORK, "that of the settings", "sandboxes", "closed", "`internet` keeps agents from what listens on this machine, `closed` closes the network; `open` changes nothing."),
     key(Project, "sandbox_rules.deny_ports", Numbers, "none", "sandboxes", "[5432]", "TCP ports that its agents cannot connect to."),
     key(Project, "sandbox_rules.tmp", SHARING, "that of the settings", "sandboxes", "private", "`private` tightens; `shared` changes nothing."),
     key(Project, "sandbox_rules.caches", SHARING, "that of the settings", "sandboxes", "private", "`private` tightens; `shared` changes nothing."),

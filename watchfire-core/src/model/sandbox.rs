@@ -63,7 +63,7 @@ pub struct ProjectSandbox {
     /// Paths that its agents may neither read nor write. `~` stands for the home folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
     pub deny: Vec<PathBuf>,
-    /// `closed` closes the network; `open` changes nothing.
+    /// `internet` keeps agents from what listens on this machine, `closed` closes the network; `open` changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSetting>,
     /// TCP ports that its agents cannot connect to.
@@ -89,13 +89,15 @@ impl ProjectSandbox {
     }
 }
 
-/// The network of agents.
+/// The network of agents. The stricter value is the greater one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkSetting {
     /// Agents reach any host.
     Open,
+    /// Agents reach other machines, and nothing that listens on this one.
+    Internet,
     /// Agents reach no host.
     Closed,
 }

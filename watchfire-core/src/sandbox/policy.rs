@@ -237,6 +237,12 @@ pub enum Network {
     Open,
     /// Every connection except TCP to these ports of this machine.
     OpenExceptPorts(Vec<u16>),
+    /// Connections to other machines, but none to this one or to link-local addresses, and no TCP to these ports.
+    #[non_exhaustive]
+    Internet {
+        /// TCP ports that stay closed on other machines too.
+        closed_ports: Vec<u16>,
+    },
     /// None.
     Closed,
 }
@@ -252,6 +258,14 @@ pub enum Tmp {
     Private,
     /// The machine's.
     Shared,
+}
+
+impl Network {
+    /// Connections to other machines, but to these TCP ports.
+    #[must_use]
+    pub fn internet(closed_ports: Vec<u16>) -> Self {
+        Self::Internet { closed_ports }
+    }
 }
 
 impl SandboxPolicy {

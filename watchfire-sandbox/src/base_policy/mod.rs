@@ -104,6 +104,7 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
         .environment(environment(&settings.pass_env))
         .network(match settings.network {
             Some(NetworkSetting::Closed) => Network::Closed,
+            Some(NetworkSetting::Internet) => Network::internet(settings.deny_ports.clone()),
             _ if settings.deny_ports.is_empty() => Network::Open,
             _ => Network::OpenExceptPorts(settings.deny_ports.clone()),
         })

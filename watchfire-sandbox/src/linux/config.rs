@@ -1,6 +1,7 @@
 //! What our program tells its helper, and what the helper tells back. Both by descriptor.
 
 use std::ffi::{OsStr, OsString};
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -26,12 +27,28 @@ pub(super) struct Config {
     pub(super) denied_ports: Vec<u16>,
     /// No sockets to the network.
     pub(super) no_network: bool,
+    /// A network of its own, from which other machines can be reached.
+    #[serde(default)]
+    pub(super) internet: Option<Internet>,
     /// No sockets to programs of this machine, but pairs.
     #[serde(default)]
     pub(super) no_local: bool,
     /// Limits on the resources of the program.
     #[serde(default)]
     pub(super) limits: Limits,
+}
+
+/// What a network of the command's own needs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Internet {
+    /// slirp4netns.
+    pub(super) program: RawPath,
+    /// What Landlock lets it see: paths and rights.
+    pub(super) shown: Vec<(RawPath, u64)>,
+    /// The addresses of this machine, but loopback's.
+    pub(super) addresses: Vec<Ipv4Addr>,
+    /// The networks of containers and virtual machines on it: address and mask.
+    pub(super) networks: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
 /// Limits of the kernel's, none where it is none's business.
@@ -69,6 +86,9 @@ pub(super) struct Mounts {
     /// Files to write, each in a folder of the command's own.
     #[serde(default)]
     pub(super) files: Vec<(RawPath, String)>,
+    /// Files that show another text.
+    #[serde(default)]
+    pub(super) rewritten: Vec<(RawPath, String)>,
 }
 
 /// Names that are hidden below a folder, at any depth.

@@ -8,6 +8,7 @@ use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
 use crate::linux::config::{Config, Limits, Mounts, RawPath, View};
 use crate::linux::kept::Generation;
 use crate::linux::look::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
+use crate::linux::look::internet;
 use crate::linux::look::listings::Listings;
 use crate::linux::look::places::places;
 use crate::linux::look::tree::Tree;
@@ -52,7 +53,16 @@ impl Plan {
             }
             false => (None, enumerate(&tree)),
         };
+        let internet = match &policy.network {
+            Network::Internet { .. } => Some(internet::of(means, namespaces)),
+            _ => None,
+        };
+        let mut mounts = mounts;
+        if let (Some(Ok(_)), Some(mounts)) = (&internet, &mut mounts) {
+            mounts.rewritten.extend(internet::names());
+        }
         let config = Config {
+            internet: internet.as_ref().and_then(|it| it.as_ref().ok()).cloned(),
             mounts,
             lead_group: matches!(means, Means::Bwrap | Means::Birdcage),
             landlock: trial.landlock.is_ok(),
@@ -63,7 +73,9 @@ impl Plan {
                 .map(|(path, rights)| (RawPath(path.clone()), rights.bits()))
                 .collect(),
             denied_ports: match &policy.network {
-                Network::OpenExceptPorts(ports) => ports.clone(),
+                Network::OpenExceptPorts(ports) | Network::Internet { closed_ports: ports, .. } => {
+                    ports.clone()
+                }
                 _ => Vec::new(),
             },
             no_network: policy.network == Network::Closed,
@@ -88,6 +100,7 @@ impl Plan {
             abi: trial.landlock.as_ref().copied().unwrap_or_default(),
             seccomp: trial.seccomp.clone().err(),
             network: policy.network.clone(),
+            no_internet: internet.and_then(Result::err),
             private_tmp: policy.tmp == Tmp::Private,
             limits: (!policy.limits.is_none()).then(|| {
                 match policy.limits.processes.is_none() || config.limits.processes == policy.limits.processes
@@ -111,7 +124,8 @@ impl Plan {
             creatable: tree.creatable,
             notes: tree.notes.into_iter().chain(policy.notes.iter().cloned()).collect(),
         };
-        let facts = Facts { summary: summary::of(policy, facts.is_apart()), ..facts };
+        let facts =
+            Facts { summary: summary::of(policy, facts.is_apart(), facts.no_internet.is_none()), ..facts };
         Self { config, facts, caged, refusals: tree.refusals }
     }
 

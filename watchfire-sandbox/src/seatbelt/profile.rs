@@ -74,6 +74,12 @@ fn network(text: &mut String, network: &Network) {
     // A socket with a path may belong to anybody; names are looked up through this one.
     text.push_str("(deny network-outbound (remote unix-socket))\n");
     text.push_str("(allow network-outbound (literal \"/private/var/run/mDNSResponder\"))\n");
+    if let Network::Internet { closed_ports, .. } = network {
+        text.push_str("(deny network-outbound (remote ip \"localhost:*\"))\n");
+        for port in closed_ports {
+            line(text, format_args!("(deny network-outbound (remote ip \"*:{port}\"))"));
+        }
+    }
     if let Network::OpenExceptPorts(ports) = network {
         for port in ports {
             line(text, format_args!("(deny network-outbound (remote ip \"localhost:{port}\"))"));

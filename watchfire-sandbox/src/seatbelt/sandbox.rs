@@ -155,6 +155,10 @@ fn report(policy: &SandboxPolicy) -> PolicyReport {
     let network = match &policy.network {
         Network::Closed => held("the network is closed"),
         Network::OpenExceptPorts(_) => held("tcp ports of this machine are out of reach"),
+        Network::Internet { .. } => partial(
+            "this machine and link-local addresses are out of reach by network",
+            "link-local addresses, and this machine at its other addresses, can be reached",
+        ),
         _ => Control::new("the network is limited", ControlState::Open)
             .not_asked()
             .because("the policy leaves it open"),

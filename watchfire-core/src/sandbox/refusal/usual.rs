@@ -90,6 +90,19 @@ const USUAL: &[Usual] = &[
         because: |policy, _| policy.network == Network::Closed,
         advice: "the network is closed: sandbox: {network: open} in settings.yaml, if the project does not close it",
     },
+    Usual {
+        said: &[
+            "*Connection refused*127.0.0.1",
+            "*Connection refused*localhost",
+            "*127.0.0.1*Connection refused",
+            "*localhost*Connection refused",
+            "*ECONNREFUSED 127.0.0.1",
+            "*ECONNREFUSED ::1",
+        ],
+        because: |policy, _| matches!(policy.network, Network::Internet { .. }),
+        advice: "of this machine only what it starts itself can be reached by network: sandbox: {network: open} in settings.yaml, \
+                 if the project does not close it",
+    },
 ];
 
 fn hides(_: &SandboxPolicy, report: &PolicyReport) -> bool {
@@ -177,6 +190,9 @@ mod tests {
         let said = "curl: (6) Could not resolve host: example.com";
         assert_eq!(advice(said, Network::Open), [""; 0]);
         assert!(advice(said, Network::Closed)[0].contains("network"));
+        let said = "curl: (7) Failed to connect to localhost port 5432 after 0 ms: Connection refused";
+        assert_eq!(advice(said, Network::Open), [""; 0]);
+        assert!(advice(said, Network::internet(Vec::new()))[0].contains("of this machine"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use watchfire_core::process::helper::RoleArgs;
 
 use crate::linux::config::{Config, Limits, Status};
 use crate::linux::inside::capabilities;
+use crate::linux::inside::internet::Carrier;
 use crate::linux::inside::keeper::Keeper;
 use crate::linux::inside::landlock;
 use crate::linux::inside::mounts;
@@ -105,7 +106,9 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     setrlimit(Resource::Core, none).map_err(failed("switching core dumps off"))?;
     rustix::thread::set_no_new_privs(true).map_err(failed("giving up new privileges"))?;
     if let Some(mounts) = &config.mounts {
-        let before = namespaces::enter(|| *told = None)?;
+        let internet = config.internet.as_ref();
+        let carrier = internet.map(|it| Carrier::prepare(it, config.landlock)).transpose()?;
+        let mut before = namespaces::enter(carrier, || *told = None)?;
         // The kernel never counts root's processes against a limit of resources. Where /proc is read-only, as in docker,
         // the numbers stay unbounded, and the report has no word of them.
         status.numbers = config.limits.numbers.filter(|numbers| {
@@ -114,6 +117,9 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
         });
         mounts::arrange(mounts, before.terminal.as_deref(), config.landlock, status)
             .map_err(|error| error.to_string())?;
+        if let (Some(internet), Some(carrier)) = (internet, before.carrier.take()) {
+            carrier.finish(internet)?;
+        }
         let mut keeper = Keeper::new(mounts, told.as_ref())
             .map_err(|error| format!("watching hidden files (see fs.inotify.max_user_instances): {error}"))?;
         status.kept = keeper.is_some();

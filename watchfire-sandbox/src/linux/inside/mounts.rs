@@ -108,6 +108,9 @@ pub(in crate::linux) fn arrange(
     for (path, text) in &mounts.files {
         so_far.write(path.as_path(), text)?;
     }
+    for (index, (path, text)) in mounts.rewritten.iter().enumerate() {
+        rewrite(path.as_path(), text, index)?;
+    }
     covers.part_with_memory()?;
     for (path, mount) in &so_far.closing {
         sys::restrict_mount(mount.as_fd(), READ_ONLY, Reach::Alone).map_err(at("closing", path))?;
@@ -205,6 +208,19 @@ pub(in crate::linux) fn renew(path: &Path, view: Option<View>) -> Result<(), Err
     put(mount, path).map(drop)
 }
 
+/// Shows another text in place of a file's, if that shows.
+fn rewrite(path: &Path, text: &str, number: usize) -> Result<(), Error> {
+    if open(path).is_err() {
+        return Ok(());
+    }
+    let source = PathBuf::from(format!("{TEXT}-{number}"));
+    std::fs::write(&source, text).map_err(at("writing", &source))?;
+    let mount = open(&source).and_then(|there| clone_tree(&there)).map_err(at("taking hold of", &source))?;
+    sys::restrict_mount(mount.as_fd(), READ_ONLY | NO_SETUID, Reach::Whole)
+        .map_err(at("restricting", path))?;
+    put(mount, path).map(drop)
+}
+
 /// Puts a mount on a path that exists.
 fn put(mount: OwnedFd, path: &Path) -> Result<OwnedFd, Error> {
     let target = open(path).map_err(at("opening", path))?;
@@ -218,6 +234,9 @@ const COVER: &str = "/dev/.watchfire-cover";
 
 /// Path of the folder that covers folders.
 const EMPTY: &str = "/dev/.watchfire-empty";
+
+/// Beginning of the paths of files that show in place of others.
+const TEXT: &str = "/dev/.watchfire-text";
 
 /// Path of the file system in memory until its folders are mounted at their places.
 const MEMORY: &str = "/dev/.watchfire-memory";

@@ -23,6 +23,7 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
+use crate::linux::inside::internet::Carrier;
 use crate::linux::inside::keeper::Keeper;
 use crate::linux::inside::sys::{self, Split};
 
@@ -43,12 +44,17 @@ pub(in crate::linux) struct Before {
     orders: OwnedFd,
     /// The descriptor to the process outside for the exit status of the program.
     outcome: OwnedFd,
+    /// The network of its own, if it has one.
+    pub(in crate::linux) carrier: Option<Carrier>,
 }
 
 /// Enters the namespaces. Returns in the first process inside; the one outside waits for it and ends as it does.
 ///
-/// `close_outside` runs in the one outside: it drops what only the inside needs.
-pub(in crate::linux) fn enter(close_outside: impl FnOnce()) -> Result<Before, String> {
+/// With a `carrier`, the network is among them. `close_outside` runs in the one outside: it drops what only the inside needs.
+pub(in crate::linux) fn enter(
+    mut carrier: Option<Carrier>,
+    close_outside: impl FnOnce(),
+) -> Result<Before, String> {
     let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
     let cwd = std::env::current_dir().map_err(failed("finding the working directory"))?;
     let terminal = rustix::termios::isatty(rustix::stdio::stdin());
@@ -66,12 +72,14 @@ pub(in crate::linux) fn enter(close_outside: impl FnOnce()) -> Result<Before, St
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc = rustix::fs::open("/proc", folder, Mode::empty())
         .map_err(|error| format!("opening /proc: {error}"))?;
-    unshare()?;
+    unshare(carrier.is_some())?;
+    carrier.as_mut().map_or(Ok(()), Carrier::follow)?;
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("making a pipe: {error}"));
     let (lifeline, outcome) = (pipe()?, pipe()?);
     match sys::split().map_err(failed("making the first process inside"))? {
         Split::Parent(inside) => {
             close_outside();
+            let _life = carrier.and_then(Carrier::into_life);
             let (theirs, ours) = lifeline;
             let (told, tell) = outcome;
             drop((theirs, tell));
@@ -88,10 +96,11 @@ pub(in crate::linux) fn enter(close_outside: impl FnOnce()) -> Result<Before, St
         Split::Child => {
             let (theirs, ours) = lifeline;
             drop((ours, outcome.0));
+            carrier.iter_mut().for_each(Carrier::stay_inside);
             die_with_parent(&theirs)?;
             // A group of its own: what is sent to the group of the one outside comes from that one.
             rustix::process::setpgid(None, None).map_err(|error| format!("leading a group: {error}"))?;
-            Ok(Before { mask, foreground, terminal, cwd, orders: theirs, outcome: outcome.1 })
+            Ok(Before { mask, foreground, terminal, cwd, orders: theirs, outcome: outcome.1, carrier })
         }
     }
 }
@@ -166,8 +175,9 @@ pub(in crate::linux) fn lead_group() -> Result<(), String> {
         .map_err(|error| format!("taking the terminal: {error}"))
 }
 
-fn unshare() -> Result<(), String> {
-    let spaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
+fn unshare(network: bool) -> Result<(), String> {
+    let mut spaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
+    spaces.set(UnshareFlags::NEWNET, network);
     let own = rustix::thread::capabilities(None).map_err(|error| format!("reading capabilities: {error}"))?;
     if own.effective.contains(CapabilitySet::SYS_ADMIN) {
         return sys::enter_namespaces(spaces).map_err(|error| format!("entering namespaces: {error}"));

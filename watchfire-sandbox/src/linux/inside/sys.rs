@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the kernel's interface")]
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use rustix::mount::MountAttrFlags;
@@ -81,5 +82,32 @@ pub(in crate::linux) fn restrict_mount(
             size_of::<libc::mount_attr>(),
         )
     };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes the way to a network from the network namespace of `socket`: to connect there fails at once.
+pub(in crate::linux) fn close_route(
+    socket: BorrowedFd<'_>,
+    network: Ipv4Addr,
+    mask: Ipv4Addr,
+) -> io::Result<()> {
+    const RTF_REJECT: libc::c_ushort = 0x0200;
+    let address = |address: Ipv4Addr| {
+        let inet = libc::sockaddr_in {
+            sin_family: libc::AF_INET as libc::sa_family_t,
+            sin_port: 0,
+            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) },
+            sin_zero: [0; 8],
+        };
+        // SAFETY: both have the same size, and every byte of the one is initialised and means something in the other.
+        unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(inet) }
+    };
+    // SAFETY: the structure consists of numbers and of one pointer, all of which may be zero.
+    let mut route: libc::rtentry = unsafe { std::mem::zeroed() };
+    route.rt_dst = address(network);
+    route.rt_genmask = address(mask);
+    route.rt_flags = libc::RTF_UP | RTF_REJECT;
+    // SAFETY: the descriptor is open, and the structure lives through the call; the kernel only reads it.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT, &raw const route) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -23,6 +23,8 @@ pub(in crate::linux) struct Facts {
     /// Why system calls cannot be filtered.
     pub(in crate::linux) seccomp: Option<String>,
     pub(in crate::linux) network: Network,
+    /// Why there is no network of the command's own, where one is asked for.
+    pub(in crate::linux) no_internet: Option<String>,
     pub(in crate::linux) private_tmp: bool,
     /// Limits are asked for; not empty: why not all hold.
     pub(in crate::linux) limits: Option<String>,
@@ -93,11 +95,18 @@ impl Facts {
                     .iter()
                     .map(|why| format!("the network stays open: no system call filter: {why}")),
             ),
-            Network::OpenExceptPorts(_) if self.abi < 4 => {
+            Network::OpenExceptPorts(ports) | Network::Internet { closed_ports: ports, .. }
+                if self.abi < 4 && !ports.is_empty() =>
+            {
                 open.push(format!("ports stay open: landlock abi {} is older than 4", self.abi));
             }
             _ => {}
         }
+        open.extend(
+            self.no_internet
+                .iter()
+                .map(|why| format!("this machine could be reached over the network: {why}")),
+        );
         open
     }
 
@@ -163,7 +172,7 @@ impl Facts {
         });
         controls.push(Control::new("capabilities are dropped", ControlState::Enforced).by("capability sets"));
         controls.push(Control::new("the environment is an allow-list", ControlState::Enforced).by("start"));
-        controls.push(self.network());
+        controls.extend(self.network());
         controls.extend(self.limits.as_ref().map(|why| match why.is_empty() {
             true => Control::new(Control::LIMITS, ControlState::Enforced).by("rlimits"),
             false => Control::new(Control::LIMITS, ControlState::Partial).by("rlimits").because(why),
@@ -203,25 +212,39 @@ impl Facts {
         Control::new(Control::NAMES, ControlState::Partial).by(by).because(why.join("; "))
     }
 
-    fn network(&self) -> Control {
-        match &self.network {
-            Network::OpenExceptPorts(ports) => {
-                let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
-                let name = format!("tcp ports {} are out of reach", ports.join(", "));
-                match self.abi < 4 {
-                    true => Control::new(name, ControlState::Open).because("landlock is too old"),
-                    false => Control::new(name, ControlState::Enforced)
-                        .by(self.landlock())
-                        .because("not by udp, nor through a connection that another process passes on"),
-                }
+    fn network(&self) -> Vec<Control> {
+        let ports = |ports: &[u16]| {
+            let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
+            let name = format!("tcp ports {} are out of reach", ports.join(", "));
+            match self.abi < 4 {
+                true => Control::new(name, ControlState::Open).because("landlock is too old"),
+                false => Control::new(name, ControlState::Enforced)
+                    .by(self.landlock())
+                    .because("not by udp, nor through a connection that another process passes on"),
             }
-            Network::Closed => match &self.seccomp {
+        };
+        match &self.network {
+            Network::OpenExceptPorts(closed) => vec![ports(closed)],
+            Network::Internet { closed_ports, .. } => {
+                let name = "this machine and link-local addresses are out of reach by network";
+                let machine = match &self.no_internet {
+                    None => Control::new(name, ControlState::Enforced)
+                        .by("network namespace, slirp4netns")
+                        .because("but addresses that this machine gets later"),
+                    Some(why) => Control::new(name, ControlState::Open).because(why),
+                };
+                let closed = (!closed_ports.is_empty()).then(|| ports(closed_ports));
+                std::iter::once(machine).chain(closed).collect()
+            }
+            Network::Closed => vec![match &self.seccomp {
                 None => Control::new("the network is closed", ControlState::Enforced).by("seccomp"),
                 Some(why) => Control::new("the network is closed", ControlState::Open).because(why),
-            },
-            _ => Control::new("the network is limited", ControlState::Open)
-                .not_asked()
-                .because("the policy leaves it open"),
+            }],
+            _ => vec![
+                Control::new("the network is limited", ControlState::Open)
+                    .not_asked()
+                    .because("the policy leaves it open"),
+            ],
         }
     }
 }
@@ -252,6 +275,7 @@ mod tests {
             abi,
             seccomp: (!seccomp).then(|| "refused".to_owned()),
             network,
+            no_internet: None,
             private_tmp: true,
             limits: None,
             apart: false,

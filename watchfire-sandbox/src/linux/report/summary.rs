@@ -8,8 +8,9 @@ use watchfire_core::sandbox::{Network, RuleAccess, SandboxPolicy};
 use crate::linux::look::listening;
 use crate::linux::report::facts::listed;
 
-/// Describes a policy in one sentence. `apart` if other programs of the user are out of reach.
-pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
+/// Describes a policy in one sentence. `apart` if other programs of the user are out of reach, `own_network` if it has a network of its
+/// own where it should.
+pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool, own_network: bool) -> String {
     let writes = writable(policy);
     let writes = match writes.is_empty() {
         true => "nothing of yours".to_owned(),
@@ -23,6 +24,12 @@ pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
     };
     let talks = match &policy.network {
         Network::Closed => "it can talk to nobody".to_owned(),
+        Network::Internet { closed_ports, .. } if own_network => {
+            let mut talks =
+                "it can talk to other machines and to nothing that listens on this one".to_owned();
+            talks.push_str(&but_ports(closed_ports));
+            talks
+        }
         network => {
             let mut talks = "it can talk to any host, to 169.254.169.254 in clouds".to_owned();
             let ports = listening::ports(rustix::process::geteuid().as_raw());
@@ -33,9 +40,9 @@ pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
                     ", and to programs of yours that listen on this machine now (ports {ports})"
                 ));
             }
-            if let Network::OpenExceptPorts(closed) = network {
-                let closed = listed(closed.iter().map(ToString::to_string));
-                talks.push_str(&format!(", but not by TCP to ports {closed}"));
+            if let Network::OpenExceptPorts(closed) | Network::Internet { closed_ports: closed, .. } = network
+            {
+                talks.push_str(&but_ports(closed));
             }
             talks
         }
@@ -45,6 +52,13 @@ pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool) -> String {
         false => "it can reach other programs of yours through their sockets",
     };
     format!("This agent can write {writes}; {reads}; {talks}; {apart}.")
+}
+
+fn but_ports(closed: &[u16]) -> String {
+    match closed.is_empty() {
+        true => String::new(),
+        false => format!(", but not by TCP to ports {}", listed(closed.iter().map(ToString::to_string))),
+    }
 }
 
 /// Returns the folders and files that the command changes for good, without those inside of others.
@@ -69,12 +83,16 @@ mod tests {
             .network(Network::Closed)
             .build()
             .unwrap();
-        let said = of(&policy, true);
+        let said = of(&policy, true, true);
         assert_eq!(
             said,
             "This agent can write /home/u/p/work; it can read the system, toolchains with their settings, what is opened by \
              name, and nothing else of your home; it can talk to nobody; it cannot reach your other programs in any other \
              way."
         );
+        let policy = policy.to_builder().network(Network::internet(vec![25])).build().unwrap();
+        let talks = "it can talk to other machines and to nothing that listens on this one, but not by TCP to ports 25;";
+        assert!(of(&policy, true, true).contains(talks));
+        assert!(of(&policy, true, false).contains("it can talk to any host"));
     }
 }
