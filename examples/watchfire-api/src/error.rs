@@ -9,6 +9,11 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use watchfire_core::{Error, ErrorKind};
 
 const DOMAIN: &str = "watchfire";
+/// Message of streams that end because the daemon was asked to end.
+const ENDING: &str = "the daemon is shutting down";
+const ENDED: &str = "the daemon has ended";
+/// Advice on what to do without the daemon.
+const GOES_ON: &str = "its agents go on without it; watchfire daemon start takes them over, and watchfire attach shows them again";
 
 /// Returns an error of the library as a status.
 #[must_use]
@@ -72,6 +77,38 @@ impl ApiError {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Returns true if the program that was called does not run, or has gone.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.code == "app_not_running"
+    }
+
+    /// Returns the error of a daemon that has gone because it was asked to end.
+    #[must_use]
+    pub fn shutdown() -> Self {
+        Self::new("app_not_running", ENDED).with_hint(GOES_ON)
+    }
+
+    /// Returns true if the daemon has gone because it was asked to end.
+    #[must_use]
+    pub fn is_shutdown(&self) -> bool {
+        self.is_gone() && self.message == ENDED
+    }
+
+    /// Returns the error of a connection that broke, or could not be made.
+    fn gone(status: &Status) -> Self {
+        if status.message() == ENDING {
+            return Self::shutdown();
+        }
+        let mut error = Self::new("app_not_running", "the daemon has gone").with_hint(GOES_ON);
+        // The layers above the innermost cause only say that a connection broke.
+        let innermost = std::iter::successors(StdError::source(status), |inner| (**inner).source()).last();
+        if let Some(cause) = innermost {
+            error.details.insert("because".to_owned(), cause.to_string());
+        }
+        error
+    }
 }
 
 impl From<Status> for ApiError {
@@ -80,9 +117,9 @@ impl From<Status> for ApiError {
         let Some(info) = info else {
             // Not ours: the connection, or a server of another release.
             let code = match status.code() {
-                Code::Unavailable => "app_not_running",
+                Code::Unavailable => return Self::gone(&status),
                 // A connection that broke in the middle of a stream.
-                _ if StdError::source(&status).is_some() => "app_not_running",
+                _ if StdError::source(&status).is_some() => return Self::gone(&status),
                 Code::Unimplemented => "not_supported",
                 Code::DeadlineExceeded => "timeout",
                 Code::Cancelled => "cancelled",
@@ -130,6 +167,16 @@ mod tests {
 
     #[test]
     fn an_error_that_is_not_ours_has_a_code_too() {
-        assert_eq!(ApiError::from(Status::unavailable("gone")).code, "app_not_running");
+        let gone = ApiError::from(Status::unavailable("transport error"));
+        assert_eq!((gone.code.as_str(), gone.message.as_str()), ("app_not_running", "the daemon has gone"));
+        assert!(gone.is_gone() && !gone.is_shutdown() && gone.hint.is_some());
+        let broken = Status::from_error(Box::new(std::io::Error::other("broken pipe")));
+        let broken = ApiError::from(broken);
+        assert_eq!(
+            (broken.message.as_str(), broken.details["because"].as_str()),
+            ("the daemon has gone", "broken pipe")
+        );
+        let ended = ApiError::from(Status::unavailable("the daemon is shutting down"));
+        assert!(ended.is_shutdown() && ended.hint.is_some());
     }
 }

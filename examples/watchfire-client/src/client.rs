@@ -28,6 +28,9 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit for a program to list its sessions. The kernel takes connections for one that is suspended.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
+/// Name of the daemon's socket, in place of a project's.
+const DAEMON: &str = "daemon";
+
 /// Time limit for the session of a task to begin, where nothing else is waited for.
 const BEGIN: Duration = Duration::from_secs(10);
 
@@ -176,6 +179,12 @@ impl Client {
         }
     }
 
+    /// Returns the project at hand.
+    #[must_use]
+    pub fn here(&self) -> Option<&ProjectId> {
+        self.here.as_ref()
+    }
+
     /// Returns what is wrong with the programs that took no part, because they do not answer.
     #[must_use]
     pub fn silent(&self) -> &[ApiError] {
@@ -222,7 +231,7 @@ impl Client {
             accept_current: asked.accept_current,
             ..proto::WatchRequest::default()
         };
-        Ok(self.server(at).watch(request).await?.into_inner())
+        Ok(self.server(at).watch(request).await.map_err(|status| self.failed(at, status))?.into_inner())
     }
 
     /// Sends a text to all sessions that `target` means.
@@ -248,7 +257,8 @@ impl Client {
         for session in sessions {
             let owner = listed.iter().find(|(_, it)| it.id == session.session.as_str());
             let Some((at, _)) = owner else { continue };
-            let (mut server, wait_until) = (self.server(*at), wait_until.clone());
+            let (mut server, wait_until, client) = (self.server(*at), wait_until.clone(), self.clone());
+            let at = *at;
             let (target, text) = (session.session.to_string(), text.to_owned());
             let request = proto::SendRequest { target, text, wait_until, timeout_ms, ..Default::default() };
             // At the same time: one that is busy must not keep the others from getting the text.
@@ -256,7 +266,7 @@ impl Client {
                 let sent = server.send(request).await.map(tonic::Response::into_inner);
                 // Of several, one that has ended in between is told beside those that got the text.
                 sent.unwrap_or_else(|error| proto::SendResponse {
-                    delivery: vec![not_sent(&session, error.into())],
+                    delivery: vec![not_sent(&session, client.failed(at, error))],
                     ..Default::default()
                 })
             }));
@@ -299,9 +309,10 @@ impl Client {
                 heartbeat_ms: heartbeat.map(millis),
                 ..proto::FollowRequest::default()
             };
-            streams.push(self.server(at).follow(request).await?.into_inner());
+            let stream = self.server(at).follow(request).await.map_err(|status| self.failed(at, status))?;
+            streams.push((at, stream.into_inner()));
         }
-        Ok(FollowAll::new(streams))
+        Ok(FollowAll::new(self.clone(), streams))
     }
 
     /// Returns the index of the server of the one session that `target` means, and the session's id.
@@ -379,7 +390,7 @@ impl Client {
                 Ok(list) => listed.extend(list.into_inner().sessions.into_iter().map(|it| (at, it))),
                 // It ended since it took the connection.
                 Err(error) if error.code() == tonic::Code::Unavailable && self.servers.len() > 1 => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.failed(at, error)),
             }
         }
         listed.sort_by(|(_, a), (_, b)| (&b.started_at, &b.id).cmp(&(&a.started_at, &a.id)));
@@ -394,7 +405,7 @@ impl Client {
     /// Returns the index of the server of a project. The daemon has all that no other program has.
     pub(crate) fn serving(&self, project: &ProjectId) -> Option<usize> {
         let of = |name: &str| self.channels.iter().position(|(of, _)| of == name);
-        of(project.as_str()).or_else(|| of("daemon"))
+        of(project.as_str()).or_else(|| of(DAEMON))
     }
 
     pub(crate) fn channel(&self, at: usize) -> Channel {
@@ -403,6 +414,21 @@ impl Client {
 
     fn server(&self, at: usize) -> ObserveServiceClient<Channel> {
         self.servers[at].clone()
+    }
+
+    /// Returns true if a server is the daemon, whose agents go on without it.
+    pub(crate) fn is_daemon(&self, at: usize) -> bool {
+        self.channels[at].0 == DAEMON
+    }
+
+    /// Returns the error of a call to a server.
+    pub(crate) fn failed(&self, at: usize, status: tonic::Status) -> ApiError {
+        let mut error = ApiError::from(status);
+        if !error.is_gone() || self.is_daemon(at) {
+            return error;
+        }
+        error.message = "the program that ran the agents has gone".to_owned();
+        error.with_hint("its agents have ended with it; watchfire logs shows what they did")
     }
 }
 

@@ -29,7 +29,7 @@ impl Client {
             timeout_ms: timeout.map(millis),
             ..AskRequest::default()
         };
-        Ok(self.talk(at).ask(request).await?.into_inner())
+        Ok(self.talk(at).ask(request).await.map_err(|status| self.failed(at, status))?.into_inner())
     }
 
     /// Answers what the agent of a task asks the person. Returns `None` if no program runs the project.
@@ -51,7 +51,8 @@ impl Client {
             text: text.to_owned(),
             question: String::new(),
         };
-        Ok(Some(self.talk(at).answer(request).await?.into_inner().conversation_id))
+        let answered = self.talk(at).answer(request).await.map_err(|status| self.failed(at, status))?;
+        Ok(Some(answered.into_inner().conversation_id))
     }
 
     /// Answers a question between agents, in place of the one that was asked.
@@ -66,7 +67,7 @@ impl Client {
                 text: text.to_owned(),
                 ..AnswerRequest::default()
             };
-            match self.talk(at).answer(request).await.map_err(ApiError::from) {
+            match self.talk(at).answer(request).await.map_err(|status| self.failed(at, status)) {
                 Ok(answered) => return Ok(answered.into_inner().conversation_id),
                 // Another program may have it. One that is gone has nothing.
                 Err(error) if ["not_found", "app_not_running"].contains(&error.code.as_str()) => {
@@ -106,14 +107,17 @@ impl Client {
             let request =
                 ListenRequest { peers, timeout_ms: timeout.map(millis), ..ListenRequest::default() };
             let mut server = self.talk(at);
-            listening.spawn(async move { server.listen(request).await });
+            let client = self.clone();
+            listening.spawn(async move {
+                server.listen(request).await.map_err(|status| client.failed(at, status))
+            });
         }
         let (mut failed, mut heard) = (None, Vec::new());
         while let Some(answered) = listening.join_next().await {
             match answered {
                 Ok(Ok(response)) => heard.extend(response.into_inner().pending),
                 // Of several programs, one may end meanwhile.
-                Ok(Err(error)) => failed = Some(ApiError::from(error)),
+                Ok(Err(error)) => failed = Some(error),
                 Err(error) => failed = Some(ApiError::new("internal", format!("listening: {error}"))),
             }
             if heard.len() >= enough {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod away;
 mod commands;
 mod complete;
 mod compose;

@@ -8,12 +8,11 @@ use watchfire_client::daemon_proto::{AgentStatus, StartAgentRequest};
 use watchfire_client::{ApiError, Daemon, environment, work_proto as proto};
 use watchfire_core::model::{Question, TaskNumber};
 use watchfire_core::orchestrator::{Orchestrator, ProjectHandle, Proposal, TaskInfo};
-use watchfire_core::process::helper::Helper;
 use watchfire_core::schedule::{LifeId, RunId};
-use watchfire_core::session::{Detached, SessionHost as _};
 use watchfire_core::store::{Malformed, TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind};
 
+use crate::away;
 use crate::commands::daemon;
 use crate::compose;
 use crate::context::OpenProject;
@@ -30,7 +29,7 @@ pub(crate) async fn wanted_daemon(home: &Path, embedded: bool) -> Result<Option<
     if !embedded && let Ok(daemon) = Daemon::connect(home).await {
         return daemon::of_this_release(home, daemon).await.map(Some);
     }
-    match has_left_agents(home).await? {
+    match !away::left(home).await?.is_empty() {
         true if embedded => {
             let error = Error::new(ErrorKind::Busy, "agents of the daemon are at work");
             let hint =
@@ -40,15 +39,6 @@ pub(crate) async fn wanted_daemon(home: &Path, embedded: bool) -> Result<Option<
         true => Ok(Some(daemon::connect(home).await?)),
         false => Ok(None),
     }
-}
-
-/// Returns true if agents work that the daemon has left to their guardians.
-async fn has_left_agents(home: &Path) -> Result<bool> {
-    let hosts = home.join("hosts");
-    if !hosts.exists() {
-        return Ok(false);
-    }
-    Ok(!Detached::new(Helper::current()?, hosts)?.list().await?.is_empty())
 }
 
 /// The program that runs the agents of one project.
@@ -239,15 +229,10 @@ impl Worker {
         self.place.store.get(task).await.ok().map(|task| task.value.title)
     }
 
-    /// Connects again after the daemon has ended. Returns whether one runs.
-    pub(crate) async fn reconnect(&mut self) -> bool {
-        match Daemon::connect(self.place.home.path()).await {
-            Ok(daemon) => {
-                self.daemon = daemon;
-                true
-            }
-            Err(_) => false,
-        }
+    /// Connects again after the daemon has ended.
+    pub(crate) async fn reconnect(&mut self) -> Result<(), ApiError> {
+        self.daemon = Daemon::connect(self.place.home.path()).await?;
+        Ok(())
     }
 }
 

@@ -8,50 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::termios::{Winsize, tcsetwinsize};
 use support::on_terminal::OnTerminal;
+use support::with_daemon::WithDaemon;
 use support::{World, until};
-
-/// A home with a daemon, which ends with the test.
-struct WithDaemon(World);
-
-impl WithDaemon {
-    fn new() -> Self {
-        let world = World::new();
-        let home = world.empty("watchfire-home");
-        // The sandboxes have tests of their own.
-        let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  auto_start_tasks: false\n";
-        fs::write(home.join("settings.yaml"), settings).unwrap();
-        Self(world)
-    }
-
-    fn shop(&self) -> PathBuf {
-        self.0.project("shop", "")
-    }
-
-    fn started(&self, root: &Path) -> serde_json::Value {
-        self.0.run(root, ["daemon", "start", "--json"]).good().json()
-    }
-
-    /// Kills the daemon.
-    fn kill(&self, root: &Path) {
-        let pid = self.started(root)["pid"].as_u64().unwrap();
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    }
-
-    fn is_running(&self, root: &Path, task: u64) -> bool {
-        let status = self.0.run(root, ["agent", "status", "--json"]).good().json();
-        let agents = status["agents"].as_array().unwrap().clone();
-        agents.iter().any(|agent| agent["task"] == task && agent["running"] == true)
-    }
-}
-
-impl Drop for WithDaemon {
-    fn drop(&mut self) {
-        // It may have ended.
-        let stop = self.0.command(self.0.folder.path(), ["daemon", "stop", "--agents"]).output();
-        drop(stop);
-    }
-}
 
 #[test]
 fn it_is_started_shown_and_ended() {

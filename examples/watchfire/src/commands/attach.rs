@@ -4,7 +4,7 @@
 //! answer of that terminal is taken for a key.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -18,14 +18,16 @@ use watchfire_client::{ApiError, Client, Daemon, Followed, ProjectLog, environme
 use watchfire_core::model::TaskNumber;
 use watchfire_core::observe::Target;
 use watchfire_core::schedule::{Change, ChatPlace, Subject};
-use watchfire_core::terminal::{Modes, Snapshot};
+use watchfire_core::terminal::{Modes, Size, Snapshot};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
+use watchfire_tui::ascii;
 
 use super::agent::of_chat;
 use super::chat::ChatArgs;
 use super::chat::ended;
 use super::keys::{Ctrl, Key, Keys, PASTE, PASTED};
+use crate::away::{self, BACK};
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
@@ -34,15 +36,15 @@ use crate::{compose, terminal};
 /// Exit code of a client whose session was cut off, and of one that could not attach.
 const CUT_OFF: u8 = 254;
 const NOT_ATTACHED: u8 = 255;
-/// Time within which a daemon that has ended may be back.
-const BACK: Duration = Duration::from_secs(10);
+/// Pause between two looks for a daemon that comes back.
+const AGAIN: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Everything you type goes to the agent. Ctrl+] detaches; the agent goes on. Ctrl+C twice within a second detaches too, and ends a
 chat.
 
-Exit codes: 0 you detached; the agent's own at its end; 254 the daemon has gone; 255 nothing to attach to.
+Exit codes: 0 you detached; the agent's own at its end; 254 the daemon has gone; 255 it could not attach.
 
 Examples:
   watchfire attach            the agent of this project that started last
@@ -58,21 +60,7 @@ pub(crate) struct AttachArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
-    if context.out.json || !terminal::is_interactive() {
-        return Err(Failure::usage("attach needs a terminal", "run it where you can type and see"));
-    }
-    let project = context.project().await?;
-    let (home, id) = (project.home.path().to_path_buf(), project.id.to_string());
-    drop(project);
-    let refused = |failure: Failure| match failure {
-        Failure::Remote { error, .. } => Failure::Attach { error, code: NOT_ATTACHED },
-        failure => failure,
-    };
-    let daemon = super::daemon::running(&home).await.map_err(refused)?;
-    begun(&home, &id, args.which.as_deref()).await.map_err(refused)?;
-    let agent = find(&daemon, &id, args.which.as_deref()).await.map_err(refused)?;
-    let is_chat = agent.mode == "chat";
-    let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };
+    let (viewer, home, daemon) = ready(context, args).await.map_err(refused)?;
     match viewer.show(&home, daemon).await? {
         End::Detached => {
             context.out.line("detached; the agent goes on");
@@ -86,8 +74,34 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
             context.out.line(format!("the agent has ended: {outcome}"));
             Ok(Exit::Of(u8::try_from(exit_code).unwrap_or(NOT_ATTACHED)))
         }
-        End::Gone(error) => Err(Failure::Attach { error, code: CUT_OFF }),
+        End::Gone(failure) => Err(failure),
     }
+}
+
+/// Finds the agent, and the daemon that runs it.
+async fn ready(context: &Context, args: AttachArgs) -> Result<(Viewer, PathBuf, Daemon)> {
+    if context.out.json || !terminal::is_interactive() {
+        return Err(Failure::usage("attach needs a terminal", "run it where you can type and see"));
+    }
+    let project = context.project().await?;
+    let (home, id) = (project.home.path().to_path_buf(), project.id.to_string());
+    drop(project);
+    let daemon = super::daemon::running(&home).await?;
+    begun(&home, &id, args.which.as_deref()).await?;
+    let agent = find(&daemon, &id, args.which.as_deref()).await?;
+    let is_chat = agent.mode == "chat";
+    let viewer = Viewer { project: id, session: agent.session_id, is_chat, read_only: args.read_only };
+    Ok((viewer, home, daemon))
+}
+
+/// Returns the failure of a command that could not attach: its exit code cannot be taken for one of the agent.
+fn refused(failure: Failure) -> Failure {
+    let error = match failure {
+        Failure::Remote { error, .. } | Failure::Attach { error, .. } => error,
+        Failure::Error(error) | Failure::Command { error, .. } => error.into(),
+        Failure::Usage { message, hint } => ApiError::new("usage", message).with_hint(hint),
+    };
+    Failure::Attach { error, code: NOT_ATTACHED }
 }
 
 /// Starts a chat that the daemon runs, and attaches to it.
@@ -137,7 +151,7 @@ pub(super) async fn chat(
             notices.iter().for_each(|notice| context.out.line(notice));
             context.out.line("chat ended");
         }
-        End::Gone(error) => return Err(Failure::Attach { error, code: CUT_OFF }),
+        End::Gone(failure) => return Err(failure),
     }
     Ok(Exit::Good)
 }
@@ -193,16 +207,18 @@ async fn detached(shown: &mut Shown, keys: &mut tokio::sync::mpsc::Receiver<Vec<
     }
 }
 
-/// Waits for a daemon that comes back.
-async fn again(home: &Path) -> Option<Daemon> {
-    let deadline = tokio::time::Instant::now() + BACK;
-    while tokio::time::Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        if let Ok(daemon) = Daemon::connect(home).await {
-            return Some(daemon);
+/// Waits for a daemon that comes back, or starts one.
+async fn again(home: &Path, starts: bool) -> Result<Option<Daemon>> {
+    let deadline = Instant::now() + BACK;
+    while Instant::now() < deadline {
+        tokio::time::sleep(AGAIN).await;
+        match Daemon::connect(home).await {
+            Ok(daemon) => return Ok(Some(daemon)),
+            Err(error) if error.is_gone() && starts => return super::daemon::anew(home).await.map(Some),
+            Err(_) => {}
         }
     }
-    None
+    Ok(None)
 }
 
 enum End {
@@ -210,8 +226,14 @@ enum End {
     /// The person ended the chat.
     Ended,
     Over(SessionEnd),
-    /// The daemon, or the connection to it.
-    Gone(ApiError),
+    /// The daemon has gone, or the connection to it.
+    Gone(Failure),
+}
+
+/// The reason why the screen is not followed any more.
+enum Left {
+    End(End),
+    Error(ApiError),
 }
 
 /// An attachment of the person's terminal to a session.
@@ -227,30 +249,36 @@ impl Viewer {
     async fn show(&self, home: &Path, mut daemon: Daemon) -> Result<End> {
         let mut keys = terminal::typed();
         // First: a signal must not leave the terminal raw.
-        let interrupts = Interrupts::listen()?;
-        let _changed = terminal::raw()?;
+        let interrupts = Interrupts::listen().map_err(|error| refused(error.into()))?;
+        let _changed = terminal::raw().map_err(|error| refused(error.into()))?;
         let mut shown = Shown::begin();
         loop {
             let followed = tokio::select! {
                 followed = self.follow(&daemon, &mut shown, &mut keys) => followed,
                 // The agent goes on, as after the detach key.
-                () = interrupts.first() => End::Detached,
+                () = interrupts.first() => return Ok(End::Detached),
             };
-            match followed {
-                // The daemon may be started anew, with the agent still at work, and takes it over in a moment.
-                End::Gone(error) if error.code == "app_not_running" || shown.lost.is_some() => {
-                    if shown.lost.get_or_insert_with(Instant::now).elapsed() > BACK {
-                        return Ok(End::Gone(error));
-                    }
-                    tokio::select! {
-                        next = again(home) => match next {
-                            Some(next) => daemon = next,
-                            None => return Ok(End::Gone(error)),
-                        },
-                        () = detached(&mut shown, &mut keys) => return Ok(End::Detached),
-                    }
-                }
-                ended => return Ok(ended),
+            let error = match followed {
+                Left::End(end) => return Ok(end),
+                Left::Error(error) => error,
+            };
+            // The daemon may be started anew, with the agent still at work, and takes it over in a moment.
+            let is_lost = error.is_gone() || shown.lost.is_some();
+            if !is_lost || shown.lost.get_or_insert_with(Instant::now).elapsed() > BACK {
+                return Ok(End::Gone(shown.cut_off(error.into())));
+            }
+            // One that was asked to end still takes connections for a moment, and breaks them.
+            shown.stopped |= error.is_shutdown();
+            let starts = error.is_gone() && !shown.stopped;
+            shown.say(if starts { "the daemon has gone; starting it" } else { away::WAITING });
+            tokio::select! {
+                next = again(home, starts) => match next {
+                    Ok(Some(next)) => daemon = next,
+                    Ok(None) => return Ok(End::Gone(shown.cut_off(error.into()))),
+                    Err(failure) => return Ok(End::Gone(shown.cut_off(failure))),
+                },
+                () = detached(&mut shown, &mut keys) => return Ok(End::Detached),
+                () = interrupts.first() => return Ok(End::Detached),
             }
         }
     }
@@ -261,8 +289,8 @@ impl Viewer {
         daemon: &Daemon,
         shown: &mut Shown,
         keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>,
-    ) -> End {
-        let Ok(mut resized) = signal(SignalKind::window_change()) else { return End::Detached };
+    ) -> Left {
+        let Ok(mut resized) = signal(SignalKind::window_change()) else { return Left::End(End::Detached) };
         let mut agents = daemon.agents();
         let request = SubscribeScreenRequest {
             project_id: self.project.clone(),
@@ -272,11 +300,13 @@ impl Viewer {
         };
         let mut screen = match agents.subscribe_screen(request).await {
             Ok(screen) => screen.into_inner(),
-            Err(error) => return End::Gone(error.into()),
+            Err(error) => return Left::Error(error.into()),
         };
         // Whole again with the first message.
         shown.forget();
-        self.fit(daemon).await;
+        if shown.size.is_ours() {
+            self.fit(daemon, shown).await;
+        }
         let typed = std::mem::take(&mut shown.typed);
         if !typed.is_empty() {
             self.send(daemon, typed).await;
@@ -284,17 +314,21 @@ impl Viewer {
         loop {
             tokio::select! {
                 buffer = screen.message() => match buffer {
-                    Ok(Some(ScreenBuffer { end: Some(end), .. })) => return End::Over(end),
+                    Ok(Some(ScreenBuffer { end: Some(end), .. })) => return Left::End(End::Over(end)),
                     Ok(Some(buffer)) => {
-                        shown.lost = None;
+                        (shown.lost, shown.stopped, shown.seen) = (None, false, true);
                         shown.show(&buffer);
                     }
-                    Ok(None) => return End::Detached,
-                    Err(error) => return End::Gone(error.into()),
+                    Ok(None) => return Left::End(End::Detached),
+                    Err(error) => return Left::Error(error.into()),
                 },
-                _ = resized.recv() => self.fit(daemon).await,
+                _ = resized.recv() => match shown.size.is_ours() {
+                    true => self.fit(daemon, shown).await,
+                    // The terminal may have moved what it shows.
+                    false => shown.paint(),
+                },
                 typed = keys.recv() => {
-                    let Some(typed) = typed else { return End::Detached };
+                    let Some(typed) = typed else { return Left::End(End::Detached) };
                     let before = shown.keys.before_detach(&typed);
                     let detaches = before.len() < typed.len();
                     let (through, ends) = match shown.ours.take_in(before, Instant::now()) {
@@ -303,8 +337,9 @@ impl Viewer {
                     };
                     if !through.is_empty() && !self.read_only {
                         // Who types has the size, too: another viewer may have changed it.
-                        if shown.screen.as_ref().is_some_and(|screen| screen.size != terminal::size()) {
-                            self.fit(daemon).await;
+                        let fits = shown.screen.as_ref().is_none_or(|screen| screen.size == terminal::size());
+                        if !fits || !shown.size.is_ours() {
+                            self.fit(daemon, shown).await;
                         }
                         self.send(daemon, through).await;
                     }
@@ -316,10 +351,10 @@ impl Viewer {
                         };
                         // It waits for the end. Without the daemon there is nothing to end here.
                         let _ = agents.stop_agent(chat).await;
-                        return End::Ended;
+                        return Left::End(End::Ended);
                     }
                     if detaches || ends {
-                        return End::Detached;
+                        return Left::End(End::Detached);
                     }
                 }
             }
@@ -337,11 +372,12 @@ impl Viewer {
     }
 
     /// Gives the agent the size of this terminal. The newest viewer has it, and then the one that types.
-    async fn fit(&self, daemon: &Daemon) {
+    async fn fit(&self, daemon: &Daemon, shown: &mut Shown) {
         if self.read_only {
             return;
         }
         let size = terminal::size();
+        shown.size = Given { size: Some(size), ..Given::default() };
         let request = ResizeRequest {
             project_id: self.project.clone(),
             session_id: self.session.clone(),
@@ -378,15 +414,43 @@ impl Typed {
     }
 }
 
+/// The size that this viewer has given the agent. It stays this viewer's until the agent has another one, which another viewer has
+/// given it.
+#[derive(Debug, Default)]
+struct Given {
+    size: Option<Size>,
+    /// Set once the agent's screen had the size: one of before may still be on its way.
+    seen: bool,
+    /// Set once its screen had another size after that.
+    lost: bool,
+}
+
+impl Given {
+    fn see(&mut self, size: Size) {
+        let is_same = self.size == Some(size);
+        self.lost |= self.seen && !is_same;
+        self.seen |= is_same;
+    }
+
+    fn is_ours(&self) -> bool {
+        !self.lost
+    }
+}
+
 /// The screen as this terminal shows it.
 struct Shown {
     screen: Option<Snapshot>,
+    size: Given,
     modes: Modes,
     keys: Typed,
     /// Finds the second Ctrl+C.
     ours: Keys,
+    /// Set once the screen was shown.
+    seen: bool,
     /// Time at which the daemon was lost, until something is shown again.
     lost: Option<Instant>,
+    /// Set if it was lost because it was asked to end.
+    stopped: bool,
     /// Keys that were typed since.
     typed: Vec<u8>,
 }
@@ -397,16 +461,44 @@ impl Shown {
         write("\x1b[?1049h\x1b[?7l");
         Self {
             screen: None,
+            size: Given::default(),
             modes: Modes::default(),
             keys: Typed::default(),
             ours: Keys::default(),
+            seen: false,
             lost: None,
+            stopped: false,
             typed: Vec::new(),
         }
     }
 
     fn forget(&mut self) {
         self.screen = None;
+    }
+
+    /// Paints the screen anew.
+    fn paint(&self) {
+        if let Some(screen) = &self.screen {
+            write(&format!("\x1b[?2026h{}\x1b[?2026l", whole(screen)));
+        }
+    }
+
+    /// Returns the failure of a session that cannot be shown any more.
+    fn cut_off(&self, failure: Failure) -> Failure {
+        match refused(failure) {
+            Failure::Attach { error, .. } if self.seen => Failure::Attach { error, code: CUT_OFF },
+            failure => failure,
+        }
+    }
+
+    /// Shows a line for the person at the bottom, until the next whole screen.
+    fn say(&self, words: &str) {
+        let words = format!("{words} (Ctrl+] leaves)");
+        write(&format!(
+            "\x1b7\x1b[{};1H\x1b[0;7m{}\x1b[K\x1b[m\x1b8",
+            terminal::size().rows(),
+            ascii::shown(&words)
+        ));
     }
 
     fn show(&mut self, buffer: &ScreenBuffer) {
@@ -420,14 +512,20 @@ impl Shown {
         let painted = match &self.screen {
             // Rows move within the screen of the agent, which may be smaller than this terminal.
             Some(screen) if is_same_size => diff::repaint(screen, &next),
-            _ => format!("\x1b[1;{}r{}", next.size.rows(), diff::paint(&next)),
+            _ => whole(&next),
         };
         let modes = diff::modes(self.modes, next.modes);
         self.modes = next.modes;
+        self.size.see(next.size);
         // As one, so that no half of it is seen.
         write(&format!("\x1b[?2026h{modes}{painted}\x1b[?2026l"));
         self.screen = Some(next);
     }
+}
+
+/// Returns what paints a whole screen. Rows move within it.
+fn whole(screen: &Snapshot) -> String {
+    format!("\x1b[1;{}r{}", screen.size.rows(), diff::paint(screen))
 }
 
 impl Drop for Shown {
@@ -446,6 +544,21 @@ fn write(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_is_ours_until_another_viewer_gives_one() {
+        let (ours, other) = (Size::new(100, 30), Size::new(70, 30));
+        let mut given = Given { size: Some(ours), ..Given::default() };
+        // The screen of before, which was on its way.
+        given.see(other);
+        assert!(given.is_ours());
+        given.see(ours);
+        assert!(given.is_ours());
+        given.see(other);
+        assert!(!given.is_ours());
+        given.see(ours);
+        assert!(!given.is_ours(), "the other one has the same size now");
+    }
 
     #[test]
     fn our_key_counts_anywhere_but_in_a_paste() {

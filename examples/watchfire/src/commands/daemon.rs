@@ -85,9 +85,17 @@ pub(crate) async fn connect(home: &Path) -> Result<Daemon> {
     of_this_release(home, daemon).await
 }
 
+/// Connects to the daemon, or starts it with the options of the one that has gone.
+pub(crate) async fn anew(home: &Path) -> Result<Daemon> {
+    // One that did not end in order has left its file.
+    let before = DaemonFile::read(home).ok().flatten();
+    find_or_start(home, before.map(|file| file.arguments).unwrap_or_default()).await
+}
+
 /// Connects to the daemon that runs.
 pub(crate) async fn running(home: &Path) -> Result<Daemon> {
-    of_this_release(home, Daemon::connect(home).await?).await
+    let daemon = Daemon::connect(home).await.map_err(|error| with_left(error, home))?;
+    of_this_release(home, daemon).await
 }
 
 /// Returns the daemon if it is of this release, and otherwise asks the person whether to restart it. Who says no goes on with it: most
@@ -122,7 +130,7 @@ async fn restart(home: &Path) -> Result<Daemon> {
             arguments = DaemonFile::read(home)?.map(|file| file.arguments).unwrap_or_default();
             end(home, &daemon).await?;
         }
-        Err(error) if error.code == "app_not_running" => {}
+        Err(error) if error.is_gone() => {}
         Err(error) => return Err(error.into()),
     }
     find_or_start(home, arguments).await
@@ -187,7 +195,7 @@ async fn status(context: &Context, home: &Path) -> Result<Exit> {
 }
 
 /// Adds to the error that no daemon runs what the last one left at work.
-fn with_left(mut error: ApiError, home: &Path) -> ApiError {
+pub(super) fn with_left(mut error: ApiError, home: &Path) -> ApiError {
     let agents = AgentsFile::read(home).ok().flatten().unwrap_or_default().agents;
     let named = agents.iter().map(|agent| {
         let number = u32::try_from(agent.task_number.unwrap_or_default()).unwrap_or_default();
@@ -196,7 +204,9 @@ fn with_left(mut error: ApiError, home: &Path) -> ApiError {
         text::line(words.trim_end())
     });
     let named: Vec<_> = named.collect();
-    if error.code == "app_not_running" && !named.is_empty() {
+    if error.is_gone() && !named.is_empty() {
+        // Not that there are no agents.
+        error.message = "no daemon runs for this home".to_owned();
         error.details.insert("left".to_owned(), named.join(", "));
         return error.with_hint("watchfire daemon start goes on with them");
     }
@@ -209,7 +219,7 @@ async fn status_of(daemon: &Daemon) -> Result<DaemonStatus> {
 }
 
 async fn stop(context: &Context, home: &Path, args: &StopArgs) -> Result<Exit> {
-    let daemon = Daemon::connect(home).await?;
+    let daemon = Daemon::connect(home).await.map_err(|error| with_left(error, home))?;
     // What is wrong with one of its projects does not keep it.
     let status = status_of(&daemon).await.unwrap_or_default();
     let file = DaemonFile::read(home).ok().flatten();

@@ -11,13 +11,11 @@ use watchfire_core::schedule::{Change, Life, LifeId, LifeState, RunId, RunSummar
 use watchfire_core::{Error, ErrorKind};
 
 use super::{FRAME, View};
+use crate::away;
 use crate::failure::Result;
 use crate::interrupts::Interrupts;
 use crate::worker::{Worker, wire};
 
-/// Time that a daemon has to come back, and the pause between two tries.
-const BACK: Duration = Duration::from_secs(10);
-const AGAIN: Duration = Duration::from_millis(100);
 /// Time after which a run says that its task waits for its turn.
 const QUEUED: Duration = Duration::from_secs(1);
 /// Time that the daemon has to answer what it is asked beside.
@@ -184,29 +182,18 @@ impl<'a> Followed<'a> {
     ///
     /// # Errors
     /// The error that ended the connection, if the daemon is not back in time or the person stops waiting.
-    async fn reconnect(&mut self, mut error: ApiError, interrupts: &Interrupts) -> Result<()> {
-        let is_away = |error: &ApiError| error.code == "app_not_running";
-        if self.worker.own().is_some() || !is_away(&error) {
+    async fn reconnect(&mut self, error: ApiError, interrupts: &Interrupts) -> Result<()> {
+        if self.worker.own().is_some() || !error.is_gone() {
             return Err(error.into());
         }
-        self.view.note("the daemon has gone; waiting for it");
-        let deadline = tokio::time::Instant::now() + BACK;
-        while tokio::time::Instant::now() < deadline {
-            tokio::select! {
-                () = tokio::time::sleep(AGAIN) => {}
-                () = interrupts.first() => break,
-            }
-            // One that is ending still takes connections.
-            if self.worker.reconnect().await {
-                let cursor = self.cursor.clone();
-                match self.follow(Some(&cursor)).await {
-                    Ok(_) => return Ok(()),
-                    Err(next) if is_away(&next) => error = next,
-                    Err(next) => return Err(next.into()),
-                }
-            }
-        }
-        Err(error.with_hint("its agents go on: watchfire daemon start").into())
+        self.view.note(away::WAITING);
+        let cursor = self.cursor.clone();
+        let attempt = async || {
+            self.worker.reconnect().await?;
+            self.follow(Some(&cursor)).await
+        };
+        away::back(error, interrupts.first(), attempt).await?;
+        Ok(())
     }
 
     /// Shows a change. Returns the summary if it is the end of the run.

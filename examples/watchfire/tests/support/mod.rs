@@ -4,6 +4,7 @@
 
 pub(crate) mod on_terminal;
 pub(crate) mod sandboxed;
+pub(crate) mod with_daemon;
 
 use std::ffi::OsStr;
 use std::fs;

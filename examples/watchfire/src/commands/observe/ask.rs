@@ -6,7 +6,8 @@ use watchfire_core::observe::Target;
 
 use super::send::{TextArgs, words};
 use super::{connect, duration, name};
-use crate::context::Context;
+use crate::away;
+use crate::context::{Context, home_path};
 use crate::failure::{Exit, Result};
 use crate::text;
 
@@ -29,7 +30,17 @@ pub(crate) struct AskArgs {
 pub(crate) async fn run(context: &Context, args: AskArgs) -> Result<Exit> {
     let question = words(&args.text)?;
     let timeout = duration("--timeout", &args.timeout)?;
-    let answered = connect(context).await?.ask(&args.target, &question, Some(timeout)).await?;
+    let answered = match connect(context).await?.ask(&args.target, &question, Some(timeout)).await {
+        // It is not asked again: the agent may have got the question.
+        Err(error) if error.is_gone() && !away::left(&home_path()?).await?.is_empty() => {
+            let hint = format!(
+                "watchfire daemon start takes its agents over; watchfire watch {} then shows whether it got the question",
+                args.target
+            );
+            return Err(error.with_hint(hint).into());
+        }
+        answered => answered?,
+    };
     let value = json!({
         "ok": true, "conversationId": answered.conversation_id, "session": answered.session_id,
         "alias": answered.alias, "answer": answered.answer, "status": answered.status,

@@ -1,14 +1,16 @@
 //! `watchfire follow`: the records of sessions as they come.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
 
 use clap::Args;
 use serde_json::Value;
-use watchfire_client::{event_json, proto};
+use watchfire_client::{ApiError, Client, event_json, proto};
 use watchfire_core::observe::{Target, present};
 
-use super::{connect, duration, name};
-use crate::context::Context;
+use super::{connect, duration, name, not_yet};
+use crate::away;
+use crate::context::{Context, home_path};
 use crate::failure::{Exit, Result};
 use crate::out::Out;
 use crate::text;
@@ -41,15 +43,38 @@ impl FollowArgs {
 
 pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
     let client = connect(context).await?;
+    let (home, here) = (home_path()?, client.here().cloned());
     let heartbeat = args.heartbeat.as_deref().map(|it| duration("--heartbeat", it)).transpose()?;
     let timeout = args.timeout.as_deref().map(|it| duration("--timeout", it)).transpose()?;
     let mut stream = client.follow(&args.targets, &args.since, &args.kinds, heartbeat).await?;
+    let (mut places, mut is_told) = (Places::default(), false);
     let mut sessions = HashMap::new();
     let showing = async {
-        while let Some(record) = stream.next().await? {
-            show(context.out, &mut sessions, &record);
+        loop {
+            let error = match stream.next().await {
+                Ok(Some(record)) => {
+                    is_told &= record.event.as_ref().is_none_or(|event| event.kind == "heartbeat");
+                    places.note(&record);
+                    show(context.out, &mut sessions, &record);
+                    continue;
+                }
+                // What is followed has ended, or goes on while the daemon has ended.
+                Ok(None) if !places.go_on(&args.targets, &home).await? => return Ok(Exit::Good),
+                Ok(None) => ApiError::shutdown(),
+                Err(error) if error.is_gone() && places.go_on(&args.targets, &home).await? => error,
+                Err(error) => return Err(error.into()),
+            };
+            // One that is ending still takes connections, and breaks them.
+            if !context.out.json && !std::mem::replace(&mut is_told, true) {
+                eprintln!("watchfire: {}", away::WAITING);
+            }
+            let (targets, since) = (places.targets(&args.targets), places.since(&args.since));
+            let again = async || {
+                let client = Client::connect(&home, here.clone()).await?;
+                client.follow(&targets, &since, &args.kinds, heartbeat).await.map_err(not_yet)
+            };
+            stream = away::back(error, std::future::pending(), again).await?;
         }
-        Ok(Exit::Good)
     };
     let ended = match timeout {
         // The time is no error: it was asked for.
@@ -61,6 +86,41 @@ pub(crate) async fn run(context: &Context, args: FollowArgs) -> Result<Exit> {
         print(context.out, &printed.who, &rest);
     }
     ended
+}
+
+/// How far each session was followed.
+#[derive(Default)]
+struct Places(BTreeMap<String, String>);
+
+impl Places {
+    fn note(&mut self, record: &proto::FollowResponse) {
+        let cursor = record.event.as_ref().map(|event| event.cursor.clone()).filter(|it| !it.is_empty());
+        if let Some(cursor) = cursor.filter(|_| !record.session_id.is_empty()) {
+            self.0.insert(record.session_id.clone(), cursor);
+        }
+    }
+
+    /// Returns true if the agent of a session that is followed goes on by itself.
+    async fn go_on(&self, targets: &[Target], home: &Path) -> Result<bool> {
+        let joins_others = targets.iter().any(|target| !target.is_single());
+        let left = away::left(home).await?;
+        Ok(left.iter().any(|session| joins_others || self.0.contains_key(session.as_str())))
+    }
+
+    /// Returns the targets with which the same sessions are followed again: task 3 may have another one by then.
+    fn targets(&self, before: &[Target]) -> Vec<Target> {
+        let several = before.iter().filter(|target| !target.is_single()).cloned();
+        if several.clone().count() == before.len() {
+            return several.collect();
+        }
+        several.chain(self.0.keys().map(|session| Target::Named(session.clone()))).collect()
+    }
+
+    /// Returns the cursors after which to go on: those of the sessions that were followed, and `before` of the others.
+    fn since(&self, before: &[String]) -> Vec<String> {
+        let is_known = |cursor: &&String| self.0.keys().any(|it| cursor.starts_with(&format!("{it}:")));
+        self.0.values().chain(before.iter().filter(|cursor| !is_known(cursor))).cloned().collect()
+    }
 }
 
 /// Number of lines of a session that are compared with one that is drawn again.

@@ -18,10 +18,11 @@ pub(crate) use send::{SendArgs, run as send};
 pub(crate) use sessions::{SessionsArgs, run as sessions};
 pub(crate) use wait::{WaitArgs, run as wait};
 pub(crate) use watch::{WatchArgs, run as watch};
-use watchfire_client::{Client, proto, work};
+use watchfire_client::{ApiError, Client, proto, work};
 use watchfire_core::ErrorKind;
 use watchfire_core::schedule::resolve;
 
+use super::daemon::with_left;
 use crate::context::{Context, home_path};
 use crate::failure::Result;
 use crate::text;
@@ -34,7 +35,8 @@ pub(crate) async fn connect(context: &Context) -> Result<Client> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => return Err(error.into()),
     };
-    let client = Client::connect(&home_path()?, here).await?;
+    let home = home_path()?;
+    let client = Client::connect(&home, here).await.map_err(|error| with_left(error, &home))?;
     for silent in client.silent() {
         let hint = silent.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
         let told = format!("warning: {}{hint}\n", text::line(&silent.message));
@@ -42,6 +44,14 @@ pub(crate) async fn connect(context: &Context) -> Result<Client> {
         let _ = std::io::stderr().write_all(told.as_bytes());
     }
     Ok(client)
+}
+
+/// Returns an error of a daemon that has just started, or ends, as that of one that does not run: it has no project open.
+fn not_yet(mut error: ApiError) -> ApiError {
+    if error.code == "not_found" {
+        error.code = "app_not_running".to_owned();
+    }
+    error
 }
 
 /// Returns the duration that an option names.

@@ -1,11 +1,14 @@
 //! `watchfire wait`: returns once an agent has a status.
 
+use std::time::Instant;
+
 use clap::Args;
-use watchfire_client::watch_json;
+use watchfire_client::{Client, watch_json};
 use watchfire_core::observe::{Condition, Include, Target, WatchRequest};
 
-use super::{connect, duration, told};
-use crate::context::Context;
+use super::{connect, duration, not_yet, told};
+use crate::away;
+use crate::context::{Context, home_path};
 use crate::failure::{Exit, Result};
 
 #[derive(Args, Debug)]
@@ -36,12 +39,45 @@ pub(crate) async fn run(context: &Context, args: WaitArgs) -> Result<Exit> {
         (true, "idle") => Condition::Any(vec![status, Condition::Event("turn_completed".to_owned())]),
         _ => status,
     };
-    let asked = WatchRequest::default()
+    let (timeout, began) = (duration("--timeout", &args.timeout)?, Instant::now());
+    let mut asked = WatchRequest::default()
         .with_until(until)
         .with_include([Include::Status, Include::Transcript])
-        .with_timeout(duration("--timeout", &args.timeout)?)
         .with_accept_current(!args.next);
-    let response = connect(context).await?.watch(&args.target, asked).await?;
+    let mut client = connect(context).await?;
+    let (home, here) = (home_path()?, client.here().cloned());
+    if args.next {
+        // A turn that ends while no daemon runs counts, too.
+        let now = WatchRequest::default().with_include([Include::Status]);
+        if let Ok(now) = client.watch(&args.target, now).await {
+            asked = asked.with_since(now.cursor);
+        }
+    }
+    let mut is_told = false;
+    let response = loop {
+        let asked = asked.clone().with_timeout(timeout.saturating_sub(began.elapsed()));
+        let error = match client.watch(&args.target, asked).await {
+            // A daemon that ends closes its sessions, whose agents go on.
+            Err(error) if error.is_gone() || error.code == "target_off" => error,
+            answered => break answered?,
+        };
+        if away::left(&home).await?.is_empty() {
+            return Err(error.into());
+        }
+        if error.is_gone() && !context.out.json && !std::mem::replace(&mut is_told, true) {
+            eprintln!("watchfire: {}", away::WAITING);
+        }
+        let again = async || {
+            let client = Client::connect(&home, here.clone()).await?;
+            let sessions = client.sessions(Some(&args.target), true).await.map_err(not_yet)?;
+            let goes_on = match sessions.first() {
+                Some(session) => away::goes_on(&home, &session.id).await,
+                None => false,
+            };
+            if goes_on || error.is_gone() { Ok(client) } else { Err(error.clone()) }
+        };
+        client = away::back(error.clone(), std::future::pending(), again).await?;
+    };
     context.out.report(watch_json(&response), |_| told(&response));
     Ok(Exit::Good)
 }
