@@ -68,7 +68,12 @@ fn opened(given: &Path) -> Result<PathBuf> {
 
 /// Returns the path of the Watchfire home.
 pub(crate) fn home_path() -> Result<PathBuf> {
-    Home::default_path(|name| std::env::var_os(name))
+    Home::default_path(|name| std::env::var_os(name)).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => {
+            error.with("hint", "begin it at the root, for example WATCHFIRE_HOME=\"$HOME/.watchfire\"")
+        }
+        _ => error,
+    })
 }
 
 /// Opens the home at `path` without watching it: a command reads it when needed.

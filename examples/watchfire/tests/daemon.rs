@@ -565,6 +565,46 @@ fn a_port_that_is_taken_is_named() {
     assert!(message.contains("another --port"), "{error}");
 }
 
+/// What an option or a home should be is said, and what changes nothing.
+#[test]
+fn options_and_homes_that_do_not_fit_are_told() {
+    let with = WithDaemon::new();
+    let (world, root) = (&with.0, with.shop());
+    for origin in
+        ["foo", "localhost:8080", "http://localhost:8080/", "HTTP://localhost", "http://me@localhost"]
+    {
+        let error = world.run(&root, ["daemon", "start", "--origin", origin, "--json"]).code(1).json_error();
+        assert_eq!(error["code"], "invalid_input", "{error}");
+        assert!(error["hint"].as_str().unwrap().contains("http://localhost:8080"), "{error}");
+    }
+    assert_eq!(world.run(&root, ["version", "--json"]).good().json()["daemon"], serde_json::Value::Null);
+    let origin = ["--origin", "tauri://localhost"];
+    let started = world.run(&root, [&["daemon", "start", "--json"], &origin[..]].concat()).good().json();
+    assert_eq!(world.run(&root, ["version", "--json"]).good().json()["daemon"], started["version"]);
+    assert_eq!(world.run(&root, ["version"]).good().stdout.lines().count(), 2);
+    let port = started["port"].to_string();
+    let same = world.run(&root, [&["daemon", "start", "--port", &port], &origin[..]].concat()).good();
+    assert_eq!(same.stderr, "");
+    let other = world.run(&root, ["daemon", "start", "--port", "1", "--end-agents"]).good();
+    assert!(other.stdout.starts_with("the daemon runs already"), "{}", other.stdout);
+    assert!(
+        other.stderr.contains("it runs without --port 1 --end-agents; watchfire daemon stop"),
+        "{}",
+        other.stderr
+    );
+
+    let file = world.path("file");
+    fs::write(&file, "").unwrap();
+    for (home, told) in [(file.to_str().unwrap(), "a folder of yours"), ("here", "begin it at the root")] {
+        for args in [&["daemon", "start", "--foreground"][..], &["daemon", "start"], &["ps"]] {
+            let said = world.start_with(&root, args, &[("WATCHFIRE_HOME", home)]).end();
+            assert_ne!(said.code, Some(0), "{home} {args:?}");
+            let is_told = said.stderr.contains("hint: ") && said.stderr.contains(told);
+            assert!(is_told || (args == ["ps"] && home != "here"), "{args:?}: {}", said.stderr);
+        }
+    }
+}
+
 /// A daemon that cannot read its settings does not start, and the reason is told as by any other command.
 #[test]
 fn a_daemon_that_cannot_read_its_settings() {

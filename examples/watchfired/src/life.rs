@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::service::Routes;
+use tonic::transport::Uri;
 use tonic::transport::server::Connected;
 use tonic_web::GrpcWebLayer;
 use watchfire_api::daemon_proto::agent_service_server::AgentServiceServer;
@@ -79,8 +80,9 @@ impl Options {
     /// Returns an error if the daemon could not start with these options, before anything is started.
     ///
     /// # Errors
-    /// `invalid_input` for options that do not fit together; errors of the files that they name.
+    /// `invalid_input` for options that do not fit together, and for an origin that is none; errors of the files that they name.
     pub fn check(&self) -> Result<()> {
+        self.origins.iter().try_for_each(|origin| check_origin(origin))?;
         #[cfg(feature = "otel")]
         if let Some(endpoint) = &self.otlp_endpoint {
             crate::otel::check(endpoint)?;
@@ -93,18 +95,36 @@ impl Options {
     }
 }
 
+/// Says in an error of the home what would be right.
+pub(crate) fn unusable(error: Error) -> Error {
+    if error.kind() == ErrorKind::InvalidInput {
+        return error.with("hint", "begin it at the root, for example WATCHFIRE_HOME=\"$HOME/.watchfire\"");
+    }
+    error.with("hint", "make the home a folder of yours, or name another in WATCHFIRE_HOME")
+}
+
+/// Returns an error for a text that no browser sends as an origin: pages of it would be refused.
+fn check_origin(text: &str) -> Result<()> {
+    let uri = text.parse::<Uri>().ok().filter(|_| text == text.to_lowercase());
+    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?.as_str())));
+    match parts {
+        Some((scheme, authority)) if text == format!("{scheme}://{authority}") && !text.contains('@') => Ok(()),
+        _ => Err(Error::new(ErrorKind::InvalidInput, "not an origin").with("origin", text).with(
+            "hint",
+            "an origin is a scheme, a host and a port as browsers send them, for example http://localhost:8080",
+        )),
+    }
+}
+
 /// Runs the daemon of the home at `home`, until a signal or a call ends it. Calls `ready` once clients can connect.
 ///
 /// # Errors
 /// `locked` if one runs already; errors of the home, the port and the socket.
 pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile)) -> Result<()> {
-    let unusable = |error: Error| {
-        error.with("hint", "make the home a folder of yours, or name another in WATCHFIRE_HOME")
-    };
     watchfire_core::files::make_private(home).map_err(unusable)?;
     let lock = home.join("daemon.lock");
     // Who can read it can hold it.
-    open_private(&lock)?;
+    open_private(&lock).map_err(unusable)?;
     // Before anything of another daemon is looked at or changed.
     let Some(_lock) = FileLock::try_acquire(&lock)? else {
         let mut error = Error::new(ErrorKind::Locked, "a daemon runs for this home already").with_path(home);

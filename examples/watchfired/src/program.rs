@@ -64,13 +64,13 @@ impl DaemonArgs {
 /// # Errors
 /// The errors of [`run`](crate::run).
 pub async fn program(args: DaemonArgs) -> Result<()> {
-    let home = Home::default_path(|name| std::env::var_os(name))?;
-    watchfire_core::files::make_private(&home)?;
+    let home = Home::default_path(|name| std::env::var_os(name)).map_err(life::unusable)?;
+    watchfire_core::files::make_private(&home).map_err(life::unusable)?;
     let filter = EnvFilter::try_from_env(LEVELS).unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     // Fails if the program has a log already, which then takes ours too.
     if args.detached {
-        let writer = DaemonLog::open(&home)?;
+        let writer = DaemonLog::open(&home).map_err(life::unusable)?;
         let _ = log.with_writer(std::sync::Mutex::new(writer)).try_init();
     } else {
         let _ = log.with_writer(std::io::stderr).try_init();

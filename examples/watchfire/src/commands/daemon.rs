@@ -2,6 +2,7 @@
 
 mod install;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -174,17 +175,46 @@ pub(crate) fn command(arguments: Vec<String>) -> Result<CommandSpec> {
 }
 
 async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit> {
-    if let Ok(daemon) = Daemon::connect(home).await {
-        let status = status_of(&daemon).await?;
-        tell(context, home, &status, "the daemon runs already");
-        return Ok(Exit::Good);
-    }
     let options = args.options()?;
     // Its own error would be in its log.
     options.check()?;
+    if let Ok(daemon) = Daemon::connect(home).await {
+        let status = status_of(&daemon).await?;
+        tell(context, home, &status, "the daemon runs already");
+        let wanted = options.arguments();
+        let others = without_effect(&wanted, home, status.port);
+        if !others.is_empty() {
+            let others = text::line(&others.join(" "));
+            // If stderr cannot be written, there is no place left to report that.
+            let _ = std::io::stderr().write_all(
+                format!("warning: it runs without {others}; watchfire daemon stop, and start it with that; agents go on meanwhile\n")
+                    .as_bytes(),
+            );
+        }
+        return Ok(Exit::Good);
+    }
     let daemon = find_or_start(home, options.arguments()).await?;
     tell(context, home, &status_of(&daemon).await?, "the daemon has started");
     Ok(Exit::Good)
+}
+
+/// Returns the options among `wanted` that the daemon which runs does not have.
+fn without_effect(wanted: &[String], home: &Path, port: u32) -> Vec<String> {
+    let has = DaemonFile::read(home).ok().flatten().map(|file| file.arguments).unwrap_or_default();
+    let options = |all: &[String]| -> Vec<String> {
+        let ends = |next: &String| next.starts_with("--");
+        let mut options: Vec<String> = Vec::new();
+        for word in all {
+            match options.last_mut().filter(|_| !ends(word)) {
+                Some(option) => *option = format!("{option} {word}"),
+                None => options.push(word.clone()),
+            }
+        }
+        options
+    };
+    let has = options(&has);
+    let is_missing = |option: &String| !has.contains(option) && *option != format!("--port {port}");
+    options(wanted).into_iter().filter(is_missing).collect()
 }
 
 async fn status(context: &Context, home: &Path) -> Result<Exit> {

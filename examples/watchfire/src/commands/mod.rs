@@ -88,6 +88,6 @@ async fn carry_out(context: &Context, command: Option<Command>) -> Result<Exit> 
         Command::Completions(args) => program::completions(context, &args),
         Command::Manual(args) => program::manual(context, &args),
         Command::Update(args) => update::run(context, args).await,
-        Command::Version => Ok(program::version(context)),
+        Command::Version => Ok(program::version(context).await),
     }
 }
