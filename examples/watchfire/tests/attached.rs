@@ -227,3 +227,58 @@ fn what_is_seen_on_the_way_was_on_the_screen() {
     std::io::Write::write_all(&mut terminal.keys, b"\x1d").unwrap();
     assert_eq!(terminal.end().1, Some(0));
 }
+
+/// What has left the screen is shown on request, in its colours, and the screen again after that.
+#[test]
+fn what_has_left_the_screen_is_scrolled_to() {
+    let attached = Attached::new();
+    let go = attached.world.path("go");
+    let print = format!(
+        "at=1; while [ $at -le 200 ]; do printf '\\033[31mline %d\\033[m\\r\\n' $at; at=$((at+1)); done\n\
+         until [ -e '{}' ]; do sleep 0.01; done\nprintf 'and on\\r\\n'\nhead -c 1 | od -An -tx1",
+        go.display()
+    );
+    let mut terminal = attached.attach(1, (80, 24), &print);
+    let (mut person, tap, mut at) = (Emulator::new(Size::new(80, 24)), terminal.tap(), 0);
+    let mut shows = |what: &str, is: &dyn Fn(&[String]) -> bool| {
+        let seen = support::within(|| {
+            let painted = tap.lock().unwrap()[at..].to_vec();
+            at += painted.len();
+            person.process(&painted);
+            let text = person.snapshot().text();
+            is(&text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>())
+        });
+        assert!(seen, "{what}:\n{}", person.snapshot().text());
+        person.snapshot()
+    };
+    let mut press = |keys: &[u8]| std::io::Write::write_all(&mut terminal.keys, keys).unwrap();
+    let begins = |line: &'static str| move |rows: &[String]| rows.first().is_some_and(|row| row == line);
+    shows("the end", &|rows| rows.iter().any(|row| row == "line 200"));
+    press(b"\x1b[5~");
+    let up = shows("a page up", &begins("line 155"));
+    assert!(up.text().contains("line 155 of 177"), "{}", up.text());
+    let mut red = Emulator::new(Size::new(80, 24));
+    red.process(b"\x1b[31mline 155");
+    assert_eq!(seen::row(&up, 0, 0, 80), seen::row(&red.snapshot(), 0, 0, 80));
+    press(b"\x1b[A");
+    shows("a line up", &begins("line 154"));
+    press(b"\x1b[H");
+    shows("the beginning", &begins("line 1"));
+    // What the agent prints meanwhile is there afterwards.
+    fs::write(&go, "").unwrap();
+    press(b"\x1b[6~");
+    shows("a page down", &begins("line 24"));
+    press(b"q");
+    shows("the screen", &|rows| rows.iter().any(|row| row == "and on"));
+    // The end returns to the screen, too, and the next key is the agent's.
+    press(b"\x1b[5~");
+    shows("again", &|rows| rows.last().is_some_and(|row| row.contains("q returns")));
+    press(b"\x1b[F");
+    shows("the screen again", &|rows| rows.iter().any(|row| row == "and on"));
+    press(b"q");
+    shows("the key", &|rows| rows.iter().any(|row| row.trim() == "71"));
+    press(b"\x1b[5~");
+    shows("once more", &|rows| rows.last().is_some_and(|row| row.contains("q returns")));
+    press(b"\x1d");
+    assert_eq!(terminal.end().1, Some(0));
+}

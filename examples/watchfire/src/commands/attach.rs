@@ -3,6 +3,8 @@
 //! What is shown is painted from the screen that the daemon keeps, so the agent's queries never reach the person's terminal, and no
 //! answer of that terminal is taken for a key.
 
+mod scroll;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,8 +23,8 @@ use watchfire_core::schedule::{Change, ChatPlace, Subject};
 use watchfire_core::terminal::{Modes, Size, Snapshot};
 use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
-use watchfire_tui::ascii;
 
+use self::scroll::Back;
 use super::agent::of_chat;
 use super::chat::ChatArgs;
 use super::chat::ended;
@@ -42,7 +44,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Everything you type goes to the agent. Ctrl+] detaches; the agent goes on. Ctrl+C twice within a second detaches too, and ends a
-chat.
+chat. PageUp shows what has left the screen: PageUp, PageDown, arrows, Home and End move there, and q, Escape or the end returns.
 
 Exit codes: 0 you detached; the agent's own at its end; 254 the daemon has gone; 255 it could not attach.
 
@@ -322,15 +324,25 @@ impl Viewer {
                     Ok(None) => return Left::End(End::Detached),
                     Err(error) => return Left::Error(error.into()),
                 },
-                _ = resized.recv() => match shown.size.is_ours() {
-                    true => self.fit(daemon, shown).await,
-                    // The terminal may have moved what it shows.
-                    false => shown.paint(),
-                },
+                _ = resized.recv() => {
+                    let is_ours = shown.size.is_ours();
+                    if is_ours {
+                        self.fit(daemon, shown).await;
+                    }
+                    match shown.back {
+                        Some(back) => self.scroll(daemon, shown, Some(back)).await,
+                        // The terminal may have moved what it shows.
+                        None if !is_ours => shown.paint(),
+                        None => {}
+                    }
+                }
                 typed = keys.recv() => {
                     let Some(typed) = typed else { return Left::End(End::Detached) };
                     let before = shown.keys.before_detach(&typed);
                     let detaches = before.len() < typed.len();
+                    if !detaches && self.scrolls(daemon, shown, before).await {
+                        continue;
+                    }
                     let (through, ends) = match shown.ours.take_in(before, Instant::now()) {
                         Key::Through(bytes) => (bytes, false),
                         Key::End => (Vec::new(), true),
@@ -358,6 +370,37 @@ impl Viewer {
                     }
                 }
             }
+        }
+    }
+
+    /// Takes the keys of a person who scrolls, or begins to. Returns false for keys of the agent.
+    async fn scrolls(&self, daemon: &Daemon, shown: &mut Shown, typed: &[u8]) -> bool {
+        let Some(screen) = shown.screen.as_ref().filter(|_| !shown.keys.pasting) else { return false };
+        if shown.back.is_none() && !scroll::begins(typed, screen) {
+            return false;
+        }
+        let mut back = Some(shown.back.unwrap_or_else(|| Back::at_end(screen)));
+        for to in scroll::moves(typed) {
+            // What follows the key that returns was not meant for the agent.
+            back = back.and_then(|back| back.go(to, screen, terminal::size()));
+        }
+        self.scroll(daemon, shown, back).await;
+        true
+    }
+
+    /// Shows the lines at a place that the person has scrolled to, or the screen again.
+    async fn scroll(&self, daemon: &Daemon, shown: &mut Shown, back: Option<Back>) {
+        let Some(screen) = &shown.screen else { return };
+        let painted = match back {
+            Some(back) => {
+                back.paint(daemon, (&self.project, &self.session), screen, terminal::size()).await.ok()
+            }
+            None => None,
+        };
+        match (back, painted) {
+            (Some(back), Some(painted)) => shown.scroll_to(back, &painted),
+            // Without the daemon, the end of the stream says so.
+            _ => shown.paint(),
         }
     }
 
@@ -440,7 +483,10 @@ impl Given {
 /// The screen as this terminal shows it.
 struct Shown {
     screen: Option<Snapshot>,
+    /// The place that the person has scrolled to, shown in place of the screen.
+    back: Option<Back>,
     size: Given,
+    /// Modes that this terminal has.
     modes: Modes,
     keys: Typed,
     /// Finds the second Ctrl+C.
@@ -461,6 +507,7 @@ impl Shown {
         write("\x1b[?1049h\x1b[?7l");
         Self {
             screen: None,
+            back: None,
             size: Given::default(),
             modes: Modes::default(),
             keys: Typed::default(),
@@ -473,14 +520,25 @@ impl Shown {
     }
 
     fn forget(&mut self) {
-        self.screen = None;
+        (self.screen, self.back) = (None, None);
     }
 
     /// Paints the screen anew.
-    fn paint(&self) {
+    fn paint(&mut self) {
+        self.back = None;
         if let Some(screen) = &self.screen {
-            write(&format!("\x1b[?2026h{}\x1b[?2026l", whole(screen)));
+            let modes = diff::modes(self.modes, screen.modes);
+            self.modes = screen.modes;
+            write(&format!("\x1b[?2026h{modes}{}\x1b[?2026l", whole(screen)));
         }
+    }
+
+    /// Shows painted lines in place of the screen. Keys are ours meanwhile, in their plain form.
+    fn scroll_to(&mut self, back: Back, painted: &str) {
+        self.back = Some(back);
+        let modes = diff::modes(self.modes, Modes::default());
+        self.modes = Modes::default();
+        write(&format!("\x1b[?2026h{modes}{painted}\x1b[?2026l"));
     }
 
     /// Returns the failure of a session that cannot be shown any more.
@@ -493,12 +551,8 @@ impl Shown {
 
     /// Shows a line for the person at the bottom, until the next whole screen.
     fn say(&self, words: &str) {
-        let words = format!("{words} (Ctrl+] leaves)");
-        write(&format!(
-            "\x1b7\x1b[{};1H\x1b[0;7m{}\x1b[K\x1b[m\x1b8",
-            terminal::size().rows(),
-            ascii::shown(&words)
-        ));
+        let bar = scroll::bar(terminal::size(), &format!("{words} (Ctrl+] leaves)"));
+        write(&format!("\x1b7{bar}\x1b8"));
     }
 
     fn show(&mut self, buffer: &ScreenBuffer) {
@@ -508,6 +562,12 @@ impl Shown {
         };
         // Of a release that this one does not know. The next whole screen is shown.
         let Ok(next) = next else { return self.forget() };
+        self.size.see(next.size);
+        if self.back.is_some() {
+            // The person reads what has left the screen. The present is shown afterwards.
+            self.screen = Some(next);
+            return;
+        }
         let is_same_size = self.screen.as_ref().is_some_and(|screen| screen.size == next.size);
         let painted = match &self.screen {
             // Rows move within the screen of the agent, which may be smaller than this terminal.
@@ -516,7 +576,6 @@ impl Shown {
         };
         let modes = diff::modes(self.modes, next.modes);
         self.modes = next.modes;
-        self.size.see(next.size);
         // As one, so that no half of it is seen.
         write(&format!("\x1b[?2026h{modes}{painted}\x1b[?2026l"));
         self.screen = Some(next);
