@@ -349,3 +349,31 @@ async fn no_call_loosens_what_the_settings_say() {
     let bad = ApiError::from(daemon.settings().update_settings(bad).await.unwrap_err());
     assert_eq!(bad.details["field"], "agents.codex.path");
 }
+
+/// A call that is repeated because its answer was lost does nothing anew.
+#[tokio::test]
+async fn a_repeated_start_ends_no_chat_that_came_after_it() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "One", "write one 1\ncommit one\ndone").await;
+    let mut agents = daemon.agents();
+    let once = proto::StartAgentRequest { idempotency_key: "a".to_owned(), ..start(&project, "task", 1) };
+    let run = agents.start_agent(once.clone()).await.unwrap().into_inner().run_id;
+    until_task(&daemon, &project, 1, "merged").await;
+    agents.start_agent(start(&project, "chat", 0)).await.unwrap();
+    let status = || async {
+        let status = daemon.agents().get_agent_status(id(&project)).await.unwrap().into_inner();
+        (status.is_running, status.mode)
+    };
+    let chats = || async { status().await == (true, "chat".to_owned()) };
+    until("a chat", chats).await;
+    assert_eq!(agents.start_agent(once).await.unwrap().into_inner().run_id, run);
+    assert!(chats().await, "it goes on");
+    // A start that is new takes its place.
+    world.task(&daemon, &project, "Two", "hang").await;
+    agents.start_agent(start(&project, "task", 2)).await.unwrap();
+    until("a task", || async { status().await == (true, "task".to_owned()) }).await;
+    agents.stop_agent(id(&project)).await.unwrap();
+}

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use support::{PATIENCE, Running, World, id, start, until, until_task};
 use tonic::{Code, Streaming};
+use watchfire_api::ApiError;
 use watchfire_api::daemon_proto as proto;
 use watchfire_client::Daemon;
 use watchfire_term::wire;
@@ -144,18 +145,22 @@ async fn output_goes_on_from_an_offset_and_over_a_chain() {
     let script = format!("run echo first\n{waits}\nrun echo second\nhang");
     world.task(&daemon, &project, "three", &script).await;
     agents.start_agent(start(&project, "task", 3)).await.unwrap();
-    let mut got = 0;
+    let (mut got, mut named) = (0, String::new());
     let request = proto::SubscribeRawOutputRequest { project_id: project.clone(), ..Default::default() };
     let mut output = agents.subscribe_raw_output(request.clone()).await.unwrap().into_inner();
     let mut text = String::new();
     while !text.contains("first") {
         let chunk = next(&mut output).await;
         text.push_str(&String::from_utf8_lossy(&chunk.data));
-        got = chunk.offset;
+        (got, named) = (chunk.offset, chunk.session_id);
     }
     drop(output);
+    // Of which session would it be?
+    let nameless = proto::SubscribeRawOutputRequest { bytes_received: got, ..request.clone() };
+    let refused = ApiError::from(agents.subscribe_raw_output(nameless).await.unwrap_err());
+    assert_eq!((refused.code.as_str(), refused.hint.is_some()), ("invalid_input", true), "{refused:?}");
     fs::write(go, "").unwrap();
-    let later = proto::SubscribeRawOutputRequest { bytes_received: got, ..request };
+    let later = proto::SubscribeRawOutputRequest { bytes_received: got, session_id: named, ..request };
     let mut output = agents.subscribe_raw_output(later).await.unwrap().into_inner();
     let mut rest = String::new();
     while !rest.contains("second") {
@@ -165,6 +170,94 @@ async fn output_goes_on_from_an_offset_and_over_a_chain() {
     }
     assert!(!rest.contains("first"), "{rest:?}");
     agents.stop_agent(id(&project)).await.unwrap();
+}
+
+/// A reader that takes nothing in until five agents have ended is shown each of them.
+#[tokio::test]
+async fn a_slow_reader_sees_every_session() {
+    let world = World::new();
+    let (_running, daemon, project) = shop(&world).await;
+    // More than is on the way to a client that does not read.
+    let much = "run head -c 400000 /dev/zero | tr '\\0' x";
+    for number in 1..=5 {
+        let script = format!(
+            "{much}\nrun printf '\\033[2J\\033[Hthis is %s' {number}\nwrite {number} 1\ncommit {number}\ndone"
+        );
+        world.task(&daemon, &project, &format!("Task {number}"), &script).await;
+    }
+    let mut agents = daemon.agents();
+    let request = proto::SubscribeRawOutputRequest { project_id: project.clone(), ..Default::default() };
+    let mut output = agents.subscribe_raw_output(request).await.unwrap().into_inner();
+    agents.start_agent(start(&project, "start-all", 0)).await.unwrap();
+    for number in 1..=5 {
+        until_task(&daemon, &project, number, "merged").await;
+    }
+    let mut seen: Vec<(String, String)> = Vec::new();
+    while !seen.last().is_some_and(|(_, text)| text.contains("this is 5")) {
+        let chunk = next(&mut output).await;
+        if seen.last().is_none_or(|(session, _)| *session != chunk.session_id) {
+            seen.push((chunk.session_id, String::new()));
+        }
+        seen.last_mut().unwrap().1.push_str(&String::from_utf8_lossy(&chunk.data));
+    }
+    for (number, (_, text)) in (1..).zip(&seen) {
+        assert!(text.contains(&format!("this is {number}")), "{number} of {}", seen.len());
+    }
+    assert_eq!(seen.len(), 5);
+}
+
+/// Streams about a project end when it is archived, and go on where it was closed and opened again.
+#[tokio::test]
+async fn streams_outlive_the_opening_of_a_project() {
+    let world = World::new();
+    let (_running, daemon, project) = shop(&world).await;
+    let mut agents = daemon.agents();
+    let chat = start(&project, "chat", 0);
+    agents.start_agent(chat.clone()).await.unwrap();
+    let before = running_session(&daemon, &project).await;
+    let follow = || async {
+        let mut agents = daemon.agents();
+        let screen = proto::SubscribeScreenRequest { project_id: project.clone(), ..Default::default() };
+        let output = proto::SubscribeRawOutputRequest { project_id: project.clone(), ..Default::default() };
+        let screen = agents.subscribe_screen(screen).await.unwrap().into_inner();
+        (screen, agents.subscribe_raw_output(output).await.unwrap().into_inner())
+    };
+    let (mut screen, mut output) = follow().await;
+    let issues = proto::SubscribeAgentIssuesRequest { project_id: project.clone(), ..Default::default() };
+    let mut issues = agents.subscribe_agent_issues(issues).await.unwrap().into_inner();
+    next(&mut issues).await;
+    let events = proto::SubscribeRequest { project_id: project.clone(), ..Default::default() };
+    let mut events = daemon.projects().subscribe(events).await.unwrap().into_inner();
+    assert_eq!(next(&mut screen).await.session_id, before);
+
+    // A folder that was moved, which a command in it has told the index.
+    fs::rename(world.path("shop"), world.path("moved")).unwrap();
+    let index = world.path("home/wf/projects.yaml");
+    let text = fs::read_to_string(&index).unwrap();
+    fs::write(&index, text.replace("/shop", "/moved")).unwrap();
+    agents.start_agent(chat).await.unwrap();
+    assert_eq!(end(&mut events).await, "the project was closed");
+    while next(&mut screen).await.session_id == before {}
+    while next(&mut output).await.session_id == before {}
+
+    let archive = proto::UpdateProjectRequest {
+        project_id: project.clone(),
+        status: Some("archived".to_owned()),
+        ..Default::default()
+    };
+    daemon.projects().update_project(archive).await.unwrap();
+    let archived = "the project is archived";
+    assert_eq!([end(&mut screen).await, end(&mut output).await, end(&mut issues).await], [archived; 3]);
+}
+
+/// Returns the error that a stream ends with.
+async fn end<T>(stream: &mut Streaming<T>) -> String {
+    loop {
+        match tokio::time::timeout(PATIENCE, stream.message()).await.expect("an end in time") {
+            Ok(message) => assert!(message.is_some(), "it ended without a word"),
+            Err(status) => return ApiError::from(status).message,
+        }
+    }
 }
 
 /// What happens shows as events, whoever did it: a call, an editor, an agent.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::agent_service_server::AgentService;
-use watchfire_core::model::SessionId;
+use watchfire_core::model::{SessionId, Timestamp};
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::{Enforcement, SandboxChoice};
 use watchfire_core::schedule::{
@@ -59,8 +59,10 @@ impl Daemon {
         };
         (run.options, run.command) = (options, command);
         let run = project.run(run).await?;
-        // Only now: a request that is refused ends nothing.
-        end_chats(&project).await?;
+        // Only now: a request that is refused ends nothing, and a repeated one no chat that was begun since.
+        if let Some(run) = project.ledger().await?.runs.get(&run.id()) {
+            end_chats(&project, &run.began).await?;
+        }
         Ok(proto::AgentStatus { run_id: run.id().0, ..status::of(&project).await? })
     }
 
@@ -157,9 +159,10 @@ pub(super) fn place(word: &str) -> Result<ChatPlace> {
 }
 
 /// Ends the chats of a project: a task that is started takes the place of its chat.
-async fn end_chats(project: &ProjectHandle) -> Result<()> {
+async fn end_chats(project: &ProjectHandle, begun_until: &Timestamp) -> Result<()> {
     let ledger = project.ledger().await?;
-    for life in ledger.lives.values().filter(|life| life.subject == Subject::Chat) {
+    let until = |life: &&Life| life.subject == Subject::Chat && life.began <= *begun_until;
+    for life in ledger.lives.values().filter(until) {
         project.stop(life.id).await?;
         let session = life.session.as_ref().and_then(|session| project.session(&session.id));
         if let Some(session) = session {

@@ -11,7 +11,7 @@ use watchfire_core::schedule::{Change as Happened, Ending, Life, LifeState, Run}
 use watchfire_core::store::{Change, TaskQuery};
 use watchfire_core::{ErrorKind, Result};
 
-use super::follow::{Opened, Out, stream};
+use super::follow::{Opened, Out, closed, stream};
 use super::status::{mode_of, name, of_life};
 use crate::Daemon;
 
@@ -30,8 +30,8 @@ impl Daemon {
         let followed = Followed::new(self, self.project(&project).await?).await?;
         Ok(stream(self, Some(self.watchers().add(meta, &project)), move |send| {
             Box::pin(async move {
-                followed.follow(send).await;
-                Ok(())
+                followed.follow(send.clone()).await;
+                Err(closed(&project))
             })
         }))
     }

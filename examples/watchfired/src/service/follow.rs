@@ -1,6 +1,6 @@
 //! Streams about the agents of a project. Each is a task that ends when its client has gone or the daemon ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::status;
-use watchfire_core::Result;
-use watchfire_core::model::ProjectId;
+use watchfire_core::model::{ProjectId, SessionId};
 use watchfire_core::orchestrator::{ProjectHandle, SessionOutcome};
 use watchfire_core::session::{AttachRequest, Cause, Ended, Exit, ScreenChange, ScreenUpdate, Session};
 use watchfire_core::terminal::Snapshot;
+use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_term::{diff, wire};
 
 use super::agents::current;
@@ -60,6 +60,11 @@ pub(super) fn stream<T: Send + 'static>(
     ReceiverStream::new(receive)
 }
 
+/// Returns the end of a stream about one project that was closed.
+pub(super) fn closed(project: &str) -> Error {
+    Error::new(ErrorKind::TargetOff, "the project was closed").with("project", project)
+}
+
 /// The projects that are open, and those that are opened later.
 pub(super) struct Opened {
     daemon: Daemon,
@@ -89,18 +94,81 @@ impl Opened {
     }
 }
 
-/// Returns the next session to follow: the named one, once, or each that is the current one of the project.
-async fn next(project: &ProjectHandle, named: &str, before: Option<&Session>) -> Result<Option<Session>> {
-    if !named.is_empty() {
-        return if before.is_some() { Ok(None) } else { current(project, named) };
+/// The sessions that a stream follows: the named one, or each of the project, one after the other.
+struct Walk {
+    daemon: Daemon,
+    project: ProjectHandle,
+    /// The session of the request; empty for each of the project.
+    named: String,
+    /// Number of sessions of the project that were seen to begin.
+    seen: u64,
+    /// Those that began meanwhile.
+    later: VecDeque<Session>,
+    /// Those that were followed, as far as the project knows them.
+    done: BTreeSet<SessionId>,
+    last: Option<Session>,
+}
+
+impl Walk {
+    /// # Errors
+    /// `target_off` for a name that means nothing.
+    fn new(daemon: &Daemon, project: ProjectHandle, named: &str) -> Result<Self> {
+        current(&project, named)?;
+        let seen = project.sessions_begun();
+        let (daemon, named) = (daemon.clone(), named.to_owned());
+        Ok(Self { daemon, project, named, seen, later: VecDeque::new(), done: BTreeSet::new(), last: None })
     }
-    loop {
-        if let Some(session) = current(project, "")?
-            && before.is_none_or(|before| before.info().id != session.info().id)
-        {
-            return Ok(Some(session));
+
+    /// Returns the next session: the one that runs, then those that began after it, also if they have ended by now.
+    ///
+    /// # Errors
+    /// `cursor_expired` if more have ended than are kept; those of a project that is archived or gone.
+    async fn next(&mut self) -> Result<Option<Session>> {
+        if !self.named.is_empty() {
+            let first = self.done.is_empty();
+            let session = if first { current(&self.project, &self.named)? } else { None };
+            return Ok(session.map(|session| self.follow(session)));
         }
-        tokio::time::sleep(NEXT).await;
+        loop {
+            self.look().await?;
+            let running = if self.done.is_empty() { current(&self.project, "")? } else { None };
+            let next = running.or_else(|| self.later.pop_front()).or(current(&self.project, "")?);
+            if let Some(session) = next.filter(|session| !self.done.contains(&session.info().id)) {
+                return Ok(Some(self.follow(session)));
+            }
+            if self.later.is_empty() {
+                tokio::time::sleep(NEXT).await;
+            }
+        }
+    }
+
+    fn follow(&mut self, session: Session) -> Session {
+        self.done.insert(session.info().id.clone());
+        self.last = Some(session.clone());
+        session
+    }
+
+    /// Looks for sessions that have begun, where the project is by now: it may have been closed and opened again.
+    async fn look(&mut self) -> Result<()> {
+        let project = self.daemon.project(self.project.id().as_str()).await?;
+        if project != self.project {
+            (self.project, self.seen) = (project, 0);
+            // An agent that goes on is taken over under its name.
+            if let Some(left) = self.last.take().filter(|last| !last.has_ended()) {
+                self.done.remove(&left.info().id);
+            }
+        }
+        let Some(begun) = self.project.sessions_since(self.seen) else {
+            return Err(Error::new(
+                ErrorKind::CursorExpired,
+                "more sessions have ended than are kept for a slow reader",
+            )
+            .with("hint", "watchfire logs shows them"));
+        };
+        self.seen = begun.last().map_or(self.seen, |(number, _)| *number);
+        self.later.extend(begun.into_iter().map(|(_, session)| session));
+        self.done.retain(|id| self.project.session(id).is_some());
+        Ok(())
     }
 }
 
@@ -110,13 +178,12 @@ pub(super) fn screens(
     request: proto::SubscribeScreenRequest,
 ) -> Result<Screens> {
     // A name that means nothing is an error of the call.
-    current(&project, &request.session_id)?;
+    let mut walk = Walk::new(daemon, project, &request.session_id)?;
     let format = request.format();
     let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
     Ok(stream(daemon, Some(watching), move |send| {
         Box::pin(async move {
-            let mut before: Option<Session> = None;
-            while let Some(session) = next(&project, &request.session_id, before.as_ref()).await? {
+            while let Some(session) = walk.next().await? {
                 let mut screen = session.attach(&AttachRequest::screen())?;
                 let mut shown: Option<Arc<Snapshot>> = None;
                 while let Some(update) = screen.next().await {
@@ -135,7 +202,6 @@ pub(super) fn screens(
                 if send.send(Ok(last)).await.is_err() {
                     return Ok(());
                 }
-                before = Some(session);
             }
             Ok(())
         })
@@ -191,16 +257,15 @@ pub(super) fn raw_output(
     project: ProjectHandle,
     request: proto::SubscribeRawOutputRequest,
 ) -> Result<RawOutput> {
-    current(&project, &request.session_id)?;
+    let mut since = some_offset(&request)?;
+    let mut walk = Walk::new(daemon, project, &request.session_id)?;
     let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
     Ok(stream(daemon, Some(watching), move |send| {
         Box::pin(async move {
-            let mut before: Option<Session> = None;
-            while let Some(session) = next(&project, &request.session_id, before.as_ref()).await? {
+            while let Some(session) = walk.next().await? {
                 let mut attach = AttachRequest::output();
-                // An offset is of the session that the client has followed.
-                if before.is_none() && request.bytes_received > 0 {
-                    attach = attach.with_since(request.bytes_received);
+                if let Some(since) = since.take() {
+                    attach = attach.with_since(since);
                 }
                 let mut output = session.attach(&attach)?;
                 while let Some(update) = output.next().await {
@@ -209,11 +274,20 @@ pub(super) fn raw_output(
                         return Ok(());
                     }
                 }
-                before = Some(session);
             }
             Ok(())
         })
     }))
+}
+
+/// Returns the offset to go on from. It is one of a session, which must be named.
+fn some_offset(request: &proto::SubscribeRawOutputRequest) -> Result<Option<u64>> {
+    let since = Some(request.bytes_received).filter(|since| *since > 0);
+    if since.is_some() && request.session_id.is_empty() {
+        let error = Error::new(ErrorKind::InvalidInput, "an offset is one of a session, and none is named");
+        return Err(error.with("hint", "set session_id to that of the chunk with this offset"));
+    }
+    Ok(since)
 }
 
 fn chunk(session: &Session, update: ScreenUpdate) -> Option<proto::RawOutputChunk> {
@@ -247,8 +321,10 @@ pub(super) async fn issues(
 ) -> Result<Issues> {
     // What keeps the project from being looked at is an error of the call.
     let mut told = of(&project).await?.issue;
-    let watching = daemon.watchers().add(meta, project.id().as_str());
+    let (id, looked) = (project.id().to_string(), daemon.clone());
+    let watching = daemon.watchers().add(meta, &id);
     Ok(stream(daemon, Some(watching), move |send| {
+        let daemon = looked;
         Box::pin(async move {
             let mut now = told.clone();
             loop {
@@ -258,7 +334,8 @@ pub(super) async fn issues(
                 told.clone_from(&now);
                 while now == told {
                     tokio::time::sleep(LOOK).await;
-                    now = of(&project).await?.issue;
+                    // It may have been closed and opened again.
+                    now = of(&daemon.project(&id).await?).await?.issue;
                 }
             }
         })

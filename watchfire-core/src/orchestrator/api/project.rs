@@ -26,6 +26,15 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone)]
 pub struct ProjectHandle(Arc<ProjectShared>, #[expect(dead_code, reason = "held")] Arc<LastHandle>);
 
+/// Handles are equal if the project was not closed and opened again in between.
+impl PartialEq for ProjectHandle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ProjectHandle {}
+
 impl ProjectHandle {
     pub(super) fn new(shared: Arc<ProjectShared>, last: Arc<LastHandle>) -> Self {
         Self(shared, last)
@@ -75,6 +84,19 @@ impl ProjectHandle {
     #[must_use]
     pub fn session(&self, id: &SessionId) -> Option<Session> {
         self.0.session(id)
+    }
+
+    /// Returns how many sessions have begun since the project was opened, those that were taken over included.
+    #[must_use]
+    pub fn sessions_begun(&self) -> u64 {
+        *self.0.begun().borrow()
+    }
+
+    /// Returns the sessions that began after the first `seen`, in their order, each with its number. They run or have ended.
+    /// `None` if some of them are no longer kept: their logs are.
+    #[must_use]
+    pub fn sessions_since(&self, seen: u64) -> Option<Vec<(u64, Session)>> {
+        self.0.begun_since(seen)
     }
 
     /// Returns the matching tasks in work order, each with its state.

@@ -24,7 +24,7 @@ impl ProjectHandle {
         match self.shared().begun_since(seen) {
             Some(sessions) => {
                 let names = Names::of(self.shared()).await?;
-                Ok(sessions.iter().map(|session| names.candidate(session)).collect())
+                Ok(sessions.iter().map(|(_, session)| names.candidate(session)).collect())
             }
             // A reader that was away for that long finds the first of them in their files.
             None => {

@@ -264,11 +264,13 @@ impl ProjectShared {
         }
     }
 
-    /// Returns the sessions that began after the first `seen`, unless some were dropped already.
-    pub(crate) fn begun_since(&self, seen: u64) -> Option<Vec<Session>> {
+    /// Returns the sessions that began after the first `seen`, in their order and with their numbers, unless some were dropped
+    /// already.
+    pub(crate) fn begun_since(&self, seen: u64) -> Option<Vec<(u64, Session)>> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let later = sessions.values().filter(|(number, _)| *number > seen);
-        let later: Vec<_> = later.map(|(_, session)| session.clone()).collect();
+        let mut later: Vec<_> = later.cloned().collect();
+        later.sort_unstable_by_key(|(number, _)| *number);
         (later.len() as u64 >= self.begun.borrow().saturating_sub(seen)).then_some(later)
     }
 
