@@ -77,6 +77,32 @@ fn the_daemon_tells_what_is_asked_for() {
     world.run(&root, ["daemon", "stop", "--agents"]).good();
 }
 
+/// A daemon that was started anew does not know an agent's secrets, so it passes nothing on that the agent says.
+#[test]
+fn after_a_restart_no_words_are_passed_on() {
+    let (world, path) = world("  events: [asks]\n");
+    let root = world.project("shop", "");
+    world.start_with(&root, ["daemon", "start"], &[("PATH", &path)]).end().good();
+    let go = world.path("go");
+    let script = format!(
+        "run until test -e '{}'; do sleep 0.02; done\nquestions Which port, with sk-4711-0815?\nexit 0",
+        go.display()
+    );
+    world.task(&root, "Asks sk-4711-0815", &script);
+    let variables = [("PATH", path.as_str()), ("SHOP_KEY", "sk-4711-0815")];
+    world.start_with(&root, ["agent", "start", "1"], &variables).end().good();
+    until("it runs", || world.run(&root, ["ps", "--json"]).stdout.contains("\"task\""));
+    world.start_with(&root, ["daemon", "restart"], &[("PATH", &path)]).end().good();
+    fs::write(go, "").unwrap();
+    until("it is told", || !told(&world).is_empty());
+    let (event, asked) = &told(&world)[0];
+    assert_eq!((event.as_str(), &asked["task"], &asked["title"]), ("asks", &1.into(), &"".into()));
+    assert!(asked["message"].as_str().unwrap().contains("may hold secrets"), "{asked}");
+    let shown = fs::read_to_string(world.path("shown")).unwrap();
+    assert!(!shown.contains("sk-4711-0815"), "{shown}");
+    world.run(&root, ["daemon", "stop", "--agents"]).good();
+}
+
 /// A command that hangs or fails keeps nothing from ending.
 #[test]
 fn a_bad_command_hinders_nothing() {

@@ -17,6 +17,7 @@ use watchfire_core::store::{Change as FileChange, Home, TaskStore, YamlOptions, 
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::notify;
+use crate::service::status::name;
 use crate::watchers::Watchers;
 
 /// An orchestrator with all registered projects open, for many clients. Cheap to clone.
@@ -147,6 +148,13 @@ impl Daemon {
     /// Opens all active registered projects, and closes those that are registered no more. One that cannot be opened is
     /// told in the log, and opened by the next call that needs it.
     pub(crate) async fn open_all(&self) -> Result<()> {
+        // An index that somebody deleted leaves no project: agents work on them.
+        if !self.home().path().join("projects.yaml").exists() {
+            for project in self.projects() {
+                let (id, root) = (project.id().clone(), project.root().to_owned());
+                self.home().register(id, name(&project).await, root).await?;
+            }
+        }
         let entries = self.home().projects().await?;
         for entry in &entries {
             if let Err(error) = self.open(entry).await {

@@ -391,3 +391,26 @@ async fn settings_that_change_hold_at_once() {
     .await;
     until_task(&daemon, &project, 1, "merged").await;
 }
+
+/// An index that is deleted takes no agent with it: the projects that are open are registered again.
+#[tokio::test]
+async fn a_deleted_index_is_made_again() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "Hangs", "hang").await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    let runs = || async {
+        let asked = daemon.agents().get_agent_status(id(&project)).await;
+        asked.is_ok_and(|status| status.into_inner().is_running)
+    };
+    until("it runs", runs).await;
+    let index = world.path("home/wf/projects.yaml");
+    fs::remove_file(&index).unwrap();
+    until("it is there again", || async { index.exists() }).await;
+    let listed = daemon.projects().list_projects(()).await.unwrap().into_inner().projects;
+    assert_eq!((listed.len(), listed[0].name.as_str()), (1, "shop"));
+    assert!(runs().await, "it goes on");
+    daemon.agents().stop_agent(id(&project)).await.unwrap();
+}

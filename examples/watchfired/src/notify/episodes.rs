@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use watchfire_core::schedule::{Change, Ending, Life, LifeId, LifeState, Subject};
 
-/// Largest number of notifications within [`WHILE`]. A person who gets that many looks anyway.
+/// Largest number of notifications of one kind within [`WHILE`]. A person who gets that many looks anyway.
 const MOST: usize = 10;
 const WHILE: Duration = Duration::from_secs(60);
 
@@ -28,7 +28,8 @@ pub(super) struct News {
 #[derive(Debug, Default)]
 pub(super) struct Episodes {
     open: BTreeMap<LifeId, &'static str>,
-    told: VecDeque<Instant>,
+    /// By kind, so that many failures keep no question and no end of a run from the person.
+    told: BTreeMap<&'static str, VecDeque<Instant>>,
 }
 
 impl Episodes {
@@ -78,15 +79,16 @@ impl Episodes {
         (before != Some(event)).then_some(News { event, message })
     }
 
-    /// Returns true if one more may be announced now, and counts it.
-    pub(super) fn may_tell(&mut self, now: Instant) -> bool {
-        while self.told.front().is_some_and(|first| now.saturating_duration_since(*first) > WHILE) {
-            self.told.pop_front();
+    /// Returns true if one more of this kind may be announced now, and counts it.
+    pub(super) fn may_tell(&mut self, event: &'static str, now: Instant) -> bool {
+        let told = self.told.entry(event).or_default();
+        while told.front().is_some_and(|first| now.saturating_duration_since(*first) > WHILE) {
+            told.pop_front();
         }
-        if self.told.len() >= MOST {
+        if told.len() >= MOST {
             return false;
         }
-        self.told.push_back(now);
+        told.push_back(now);
         true
     }
 }
@@ -122,7 +124,8 @@ mod tests {
     #[test]
     fn a_flood_is_cut_off() {
         let (mut episodes, now) = (Episodes::default(), Instant::now());
-        assert_eq!((0..30).filter(|_| episodes.may_tell(now)).count(), MOST);
-        assert!(episodes.may_tell(now + WHILE * 2));
+        assert_eq!((0..30).filter(|_| episodes.may_tell("failed", now)).count(), MOST);
+        assert!(episodes.may_tell("asks", now), "another kind");
+        assert!(episodes.may_tell("failed", now + WHILE * 2));
     }
 }

@@ -26,11 +26,21 @@ pub(crate) async fn follow(orchestrator: Orchestrator, project: ProjectHandle, m
         let news = episodes.take_in(&record.change);
         let Some(news) = news.filter(|news| is_wanted(&orchestrator.settings(), news)) else { continue };
         // The earlier start that made this record has announced it.
-        if record.replayed || !episodes.may_tell(Instant::now()) {
+        if record.replayed {
             continue;
         }
-        let news = News { message: masked(&record.change, &news.message), ..news };
-        let title = masked(&record.change, &title(&project, &record.change).await);
+        if !episodes.may_tell(news.event, Instant::now()) {
+            tracing::info!(project = %project.id(), event = news.event, "too many of them: not announced");
+            continue;
+        }
+        let (message, title) = match lost_secrets(&record.change) {
+            true => (UNKNOWN.to_owned(), String::new()),
+            false => {
+                let title = title(&project, &record.change).await;
+                (masked(&record.change, &news.message), masked(&record.change, &title))
+            }
+        };
+        let news = News { message, ..news };
         let told = Told::new(&project, &record, news, title).await;
         tell::tell(orchestrator.settings().notify, told, &mut telling);
         while telling.try_join_next().is_some() {}
@@ -46,6 +56,20 @@ fn is_wanted(settings: &Settings, news: &News) -> bool {
     let notify = &settings.notify;
     let named = notify.events.as_ref().is_none_or(|events| events.iter().any(|event| event == news.event));
     named && (notify.desktop || notify.command.is_some())
+}
+
+/// Stands for the words of an agent whose secrets are not known any more.
+const UNKNOWN: &str =
+    "what it says may hold secrets that it was given before the daemon started anew: look there";
+
+/// Returns true if an agent may know secrets that this program does not.
+fn lost_secrets(change: &Change) -> bool {
+    match change {
+        Change::Life(life) => {
+            life.options.environment.as_ref().is_some_and(|caller| !caller.lost().is_empty())
+        }
+        _ => false,
+    }
 }
 
 /// Returns a text without the secrets that it may repeat: the command may pass it on to others.

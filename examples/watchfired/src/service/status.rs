@@ -35,7 +35,7 @@ pub(super) async fn of(project: &ProjectHandle) -> Result<proto::AgentStatus> {
 }
 
 /// Returns the name of a project. One whose files are away is known by its folder.
-pub(super) async fn name(project: &ProjectHandle) -> String {
+pub(crate) async fn name(project: &ProjectHandle) -> String {
     match project.store().project().await {
         Ok(project) => project.value.name,
         Err(_) => project.root().file_name().unwrap_or_default().to_string_lossy().into_owned(),

@@ -29,15 +29,19 @@ pub(crate) struct InstallArgs {
 
 pub(crate) fn run(context: &Context, watchfire_home: &Path, args: &InstallArgs) -> Result<Exit> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", e))?;
-    let (path, text, next) = if cfg!(target_os = "macos") {
+    // A daemon that a command has started would be in the way of theirs.
+    let stop = "watchfire daemon stop";
+    let (path, text, next, last) = if cfg!(target_os = "macos") {
         let path = home()?.join("Library/LaunchAgents/dev.watchfire.daemon.plist");
-        let next = format!("launchctl load -w {}", path.display());
-        (path, plist(&program, watchfire_home)?, next)
+        let next = format!("{stop}; launchctl load -w {}", path.display());
+        (path, plist(&program, watchfire_home)?, next, "launchctl remove dev.watchfire.daemon")
     } else {
         let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let config = config.map_or_else(|| home().map(|home| home.join(".config")), Ok)?;
-        let next = "systemctl --user daemon-reload && systemctl --user enable --now watchfire".to_owned();
-        (config.join("systemd/user/watchfire.service"), unit(&program, watchfire_home)?, next)
+        let next =
+            format!("{stop}; systemctl --user daemon-reload && systemctl --user enable --now watchfire");
+        let last = "systemctl --user stop watchfire; systemctl --user daemon-reload";
+        (config.join("systemd/user/watchfire.service"), unit(&program, watchfire_home)?, next, last)
     };
     // As text, for a path that is not UTF-8 cannot be a value.
     let shown = path.display().to_string();
@@ -47,12 +51,17 @@ pub(crate) fn run(context: &Context, watchfire_home: &Path, args: &InstallArgs) 
     }
     if args.remove {
         let gone = match fs::remove_file(&path) {
-            Ok(()) => true,
+            Ok(()) => {
+                // The link that `systemctl enable` made.
+                let enabled = path.with_file_name("default.target.wants/watchfire.service");
+                let _ = fs::remove_file(enabled);
+                true
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
             Err(error) => return Err(Error::io("removing the file", error).with_path(path).into()),
         };
-        context.out.report(json!({ "removed": gone, "path": shown }), |_| match gone {
-            true => format!("removed {shown}\n"),
+        context.out.report(json!({ "removed": gone, "path": shown, "next": last }), |out| match gone {
+            true => format!("removed {shown}\n{}\n", out.style.dim(&format!("next: {last}"))),
             false => "it was not there\n".to_owned(),
         });
         return Ok(Exit::Good);
@@ -88,7 +97,8 @@ fn unit(program: &Path, home: &Path) -> Result<String> {
     Ok(format!(
         "[Unit]\nDescription=Watchfire\n\n[Service]\nExecStart=\"{program}\" daemon start --foreground\n\
          Environment=\"WATCHFIRE_HOME={home}\" MALLOC_ARENA_MAX=2\nRestart=on-failure\n\
-         # Else a restart of the unit ends the agents too.\nKillMode=process\n\n[Install]\nWantedBy=default.target\n"
+         # Else a restart of the unit ends the agents too, and an agent that takes too much memory the daemon.\n\
+         KillMode=process\nOOMPolicy=continue\n\n[Install]\nWantedBy=default.target\n"
     ))
 }
 
@@ -126,6 +136,7 @@ mod tests {
             unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\" MALLOC_ARENA_MAX=2\n"),
             "{unit}"
         );
+        assert!(unit.contains("KillMode=process\nOOMPolicy=continue\n"), "{unit}");
         assert!(plist(program, home).unwrap().contains("<string>/home/u &amp; v/$x</string>"));
         assert!(super::unit(Path::new("/a\n[Service]"), home).is_err());
         assert!(super::unit(Path::new("/a\"b"), home).is_err());
