@@ -156,7 +156,7 @@ fn report(policy: &SandboxPolicy) -> PolicyReport {
         Network::Closed => held("the network is closed"),
         Network::OpenExceptPorts(_) => held("tcp ports of this machine are out of reach"),
         Network::Internet { .. } => partial(
-            "this machine and link-local addresses are out of reach by network",
+            "nothing that listens on this machine is in reach",
             "link-local addresses, and this machine at its other addresses, can be reached",
         ),
         _ => Control::new("the network is limited", ControlState::Open)

@@ -98,9 +98,11 @@ const USUAL: &[Usual] = &[
             "*localhost*Connection refused",
             "*ECONNREFUSED 127.0.0.1",
             "*ECONNREFUSED ::1",
+            "*Failed to connect to 127.0.0.1",
+            "*Failed to connect to localhost",
         ],
         because: |policy, _| matches!(policy.network, Network::Internet { .. }),
-        advice: "of this machine only what it starts itself can be reached by network: sandbox: {network: open} in settings.yaml, \
+        advice: "of this machine only what it starts itself can be reached: sandbox: {network: open} in settings.yaml, \
                  if the project does not close it",
     },
 ];

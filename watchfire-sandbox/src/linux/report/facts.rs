@@ -226,7 +226,7 @@ impl Facts {
         match &self.network {
             Network::OpenExceptPorts(closed) => vec![ports(closed)],
             Network::Internet { closed_ports, .. } => {
-                let name = "this machine and link-local addresses are out of reach by network";
+                let name = "nothing that listens on this machine is in reach";
                 let machine = match &self.no_internet {
                     None => Control::new(name, ControlState::Enforced)
                         .by("network namespace, slirp4netns")
