@@ -72,10 +72,10 @@ impl Daemon {
 }
 
 impl ProjectLog {
-    /// Returns the next item, or `None` at the end of the log.
+    /// Returns the next item, or `None` once the project is closed.
     ///
     /// # Errors
-    /// `app_not_running` if the daemon has gone; `target_off` if the project was closed.
+    /// `app_not_running` if the daemon has gone.
     pub async fn next(&mut self) -> Result<Option<Followed>, ApiError> {
         while let Some(item) = self.0.message().await? {
             return Ok(Some(match item.what {

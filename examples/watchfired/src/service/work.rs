@@ -23,7 +23,7 @@ use super::agents::variables;
 use super::answer;
 use super::branches::is_merged;
 use super::convert::{number, some, wire};
-use super::follow::{Opened, Out, Sender, closed, stream};
+use super::follow::{Opened, Out, Sender, stream};
 use crate::Daemon;
 
 /// Pause between two looks at what agents do.
@@ -50,12 +50,7 @@ impl Daemon {
         let project = self.project(&request.project_id).await?;
         // A cursor that means nothing is an error of the call.
         let log = Log::of(&project, &request.cursor, request.activity).await?;
-        Ok(stream(self, watching(project.id().as_str()), move |send| {
-            Box::pin(async move {
-                log.tell(send).await?;
-                Err(closed(project.id().as_str()))
-            })
-        }))
+        Ok(stream(self, watching(project.id().as_str()), move |send| Box::pin(log.tell(send))))
     }
 }
 
