@@ -302,14 +302,21 @@ fn of_work(project: &Project, repo: &git2::Repository, request: &DiffRequest) ->
         Some(work) => work.head,
         None => agent_ref::tip(project, repo, &request.key)?,
     };
-    let mut new = tree::of_commit(repo, head)?;
-    if let Some(scan) = work.and_then(|work| work.scan) {
+    let recorded = record.base.as_ref().map(oid).transpose()?;
+    let scan = work.and_then(|work| work.scan);
+    if head.is_none() && scan.is_none() {
+        // Compared as an empty tree, it would have deleted the whole project.
+        return Err(Error::new(ErrorKind::NotFound, "the branch of the work is gone")
+            .with("branch", names::branch(&request.key)));
+    }
+    // Without its branch, a folder was compared with the base.
+    let mut new = tree::of_commit(repo, head.or(recorded))?;
+    if let Some(scan) = scan {
         new = tree_edit::edit(repo, new, &scan.edits)?;
     }
     // Changes that the work has since merged from its target are not its own, so the newest common commit
     // counts. If head and target are equal, that commit would be the work itself. Unrelated histories have
     // none.
-    let recorded = record.base.as_ref().map(oid).transpose()?;
     let base = match (head, tip(repo, &names::head(&record.target))?) {
         (Some(head), Some(target)) if head != target => repo.merge_base(head, target).ok().or(recorded),
         _ => recorded,

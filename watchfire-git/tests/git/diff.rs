@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use watchfire_core::ErrorKind;
 use watchfire_core::workspace::{BranchSize, Workspace};
 use watchfire_git::diff::{DiffRequest, FileChange, LineKind};
 
@@ -57,6 +58,28 @@ async fn every_kind_of_change_is_told_apart() {
     let little = workspace.diff(&DiffRequest::new(key(1)).with_limits(1, 2)).await.unwrap();
     assert_eq!((little.files.len(), little.total_files, little.files[0].truncated), (1, 5, true));
     assert_eq!(little.files[0].hunks[0].lines.len(), 2);
+}
+
+/// A branch that somebody deleted is no work that deletes everything.
+#[tokio::test]
+async fn without_its_branch_work_is_what_its_folder_has() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::write(opened.cwd.join("new"), "new\n").unwrap();
+    capture(&workspace, 1).await;
+    repo.git(["update-ref", "-d", "refs/heads/watchfire/0001"]);
+    let diff = workspace.diff(&DiffRequest::new(key(1))).await.unwrap();
+    let seen: Vec<_> = diff.files.iter().map(|file| (file.path.to_string(), file.change)).collect();
+    assert_eq!(seen, [("new".to_owned(), FileChange::Added)]);
+    let committed = workspace.diff(&DiffRequest::new(key(1)).with_uncommitted(false)).await.unwrap_err();
+    assert_eq!((committed.kind(), committed.detail("branch")), (ErrorKind::NotFound, Some("watchfire/0001")));
+
+    open(&workspace, 2).await;
+    fs::remove_dir_all(repo.root.join(".watchfire/worktrees/0002")).unwrap();
+    repo.git(["update-ref", "-d", "refs/heads/watchfire/0002"]);
+    let gone = workspace.diff(&DiffRequest::new(key(2))).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound, "{gone}");
 }
 
 /// What a branch changes against where it left its target, whatever the target has gained.

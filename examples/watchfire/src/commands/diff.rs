@@ -59,9 +59,12 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
         ErrorKind::NotFound if info.is_none() => {
             Error::new(ErrorKind::NotFound, "no such task").with("task", args.number)
         }
-        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "no agent has worked on this task yet")
-            .with("task", args.number)
-            .with("hint", format_args!("watchfire run {} starts one", args.number.value())),
+        // Work that is gone was there.
+        ErrorKind::NotFound if error.detail("branch").is_none() => {
+            Error::new(ErrorKind::NotFound, "no agent has worked on this task yet")
+                .with("task", args.number)
+                .with("hint", format_args!("watchfire run {} starts one", args.number.value()))
+        }
         _ => error,
     })?;
     context
