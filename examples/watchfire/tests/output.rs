@@ -200,6 +200,27 @@ fn a_running_session_is_followed_by_another_process() {
     assert!(world.run(&root, ["logs", "1", "-f"]).good().stdout.starts_with("hello there\n"));
 }
 
+/// Also of one that has printed nothing yet.
+#[test]
+fn the_log_of_a_running_session_is_not_removed() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Ended", "done\nexit 0");
+    world.task(&root, "Talk", "wait ../../go\ndone\nexit 0");
+    world.run(&root, ["run", "1", "--no-sandbox"]).good();
+    let mut run = world.start(&root, ["run", "2", "--no-sandbox"]);
+    run.wait_for("#0002 Talk: running");
+    for name in ["2", "0002-1"] {
+        let refused = world.run(&root, ["logs", "delete", name]).code(1).stderr;
+        assert!(refused.contains("the session of this log runs") && refused.contains("stop it"), "{refused}");
+    }
+    let said = world.run(&root, ["logs", "delete", "--all"]).good().stdout;
+    assert_eq!(said, "removed 1 log, kept 1 log of running sessions\n");
+    std::fs::write(root.join(".watchfire/go"), "").unwrap();
+    run.end().good();
+    assert_eq!(world.run(&root, ["logs", "delete", "2"]).good().stdout, "removed 1 log\n");
+}
+
 #[test]
 fn what_an_agent_said_outlives_a_kill() {
     let world = World::new();

@@ -8,6 +8,8 @@ use support::{World, id, start, task_id, until, until_task};
 use tonic::Code;
 use watchfire_api::ApiError;
 use watchfire_api::daemon_proto as proto;
+use watchfire_core::model::TaskNumber;
+use watchfire_core::orchestrator::SessionLog;
 
 #[tokio::test]
 async fn projects_are_made_changed_and_left() {
@@ -267,6 +269,24 @@ async fn a_task_takes_the_place_of_a_chat_and_stop_ends_all() {
     .await;
     let status = daemon.service().get_status(()).await.unwrap().into_inner();
     assert_eq!((status.active_agents.len(), status.projects), (1, 1));
+    // Its log is written, and stays; that of the chat goes.
+    let logs = || SessionLog::list(&world.home.join("logs").join(&project)).unwrap();
+    let running = || logs().iter().filter(|log| log.is_running()).map(|log| log.task).collect::<Vec<_>>();
+    until("it alone is recorded", || async { running() == [TaskNumber::new(1)] }).await;
+    let log_id = logs().iter().find(|log| log.task.is_some()).unwrap().name();
+    let one = proto::LogId { project_id: project.clone(), log_id: log_id.clone(), meta: None };
+    let all = logs().iter().map(SessionLog::name).collect();
+    let bulk = proto::BulkLogRequest { project_id: project.clone(), log_ids: all, ..Default::default() };
+    for refused in [
+        daemon.logs().delete_log(one).await,
+        daemon.logs().bulk_delete(bulk).await,
+        daemon.logs().delete_all_for_task(task_id(&project, 1)).await,
+    ] {
+        assert_eq!(ApiError::from(refused.unwrap_err()).code, "busy");
+    }
+    assert_eq!(logs().len(), 2);
+    daemon.logs().delete_all_for_project(id(&project)).await.unwrap();
+    assert_eq!(logs().iter().map(SessionLog::name).collect::<Vec<_>>(), [log_id]);
     let stopped = agents.stop_agent(id(&project)).await.unwrap().into_inner();
     assert!(!stopped.is_running, "{stopped:?}");
     // A task that cannot be started takes no chat's place.

@@ -74,7 +74,7 @@ pub(crate) struct LogsArgs {
 
 #[derive(Debug, Subcommand)]
 enum LogsCommand {
-    /// Remove the logs of a task, one log, or all of the project
+    /// Remove the logs of a task, one log, or all of the project, except for those of running sessions
     #[command(after_help = "\
 Examples:
   watchfire logs delete 3
@@ -251,11 +251,20 @@ fn delete(context: &Context, logs: &[SessionLog], which: Option<&str>) -> Result
     if logs.is_empty() && which.is_some() {
         return Err(no_such_log(which).into());
     }
-    logs.iter().try_for_each(SessionLog::delete)?;
-    let names: Vec<_> = logs.iter().map(SessionLog::name).collect();
-    context
-        .out
-        .report(json!({ "deleted": names }), |_| format!("removed {}\n", text::count(names.len(), "log")));
+    let (running, ended): (Vec<_>, Vec<_>) = logs.iter().partition(|log| log.is_running());
+    if let Some(log) = running.first().filter(|_| which.is_some()) {
+        // Refused by the log itself, before any other is gone.
+        log.delete()?;
+    }
+    ended.iter().try_for_each(|log| log.delete())?;
+    let names = |logs: &[&SessionLog]| logs.iter().map(|log| log.name()).collect::<Vec<_>>();
+    context.out.report(json!({ "deleted": names(&ended), "running": names(&running) }), |_| {
+        let kept = match running.len() {
+            0 => String::new(),
+            count => format!(", kept {} of running sessions", text::count(count, "log")),
+        };
+        format!("removed {}{kept}\n", text::count(ended.len(), "log"))
+    });
     Ok(Exit::Good)
 }
 

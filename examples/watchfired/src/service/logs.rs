@@ -78,19 +78,18 @@ impl Daemon {
         Ok(proto::Log { content, truncated, ..told })
     }
 
+    /// Deletes the logs that are meant, or none if one of their sessions runs.
     async fn delete_logs(
         &self,
         project: &str,
         meant: impl Fn(&SessionLog) -> bool + Send + 'static,
-    ) -> Result<usize> {
-        let logs = self.logs_of(project).await?;
+    ) -> Result<()> {
+        let mut logs = self.logs_of(project).await?;
         blocking(move || {
-            let mut deleted = 0;
-            for log in logs.iter().filter(|log| meant(log)) {
-                log.delete()?;
-                deleted += 1;
-            }
-            Ok(deleted)
+            logs.retain(meant);
+            // The first to be deleted is the one that refuses.
+            logs.sort_by_cached_key(|log| !log.is_running());
+            logs.iter().try_for_each(SessionLog::delete)
         })
         .await
     }
@@ -158,20 +157,19 @@ impl LogService for Daemon {
     async fn bulk_delete(&self, request: Request<proto::BulkLogRequest>) -> Answer<()> {
         let request = request.into_inner();
         let names = request.log_ids;
-        let deleted = self.delete_logs(&request.project_id, move |log| names.contains(&log.name())).await;
-        answer(deleted.map(drop))
+        answer(self.delete_logs(&request.project_id, move |log| names.contains(&log.name())).await)
     }
 
     async fn delete_all_for_task(&self, request: Request<proto::TaskId>) -> Answer<()> {
         let request = request.into_inner();
         let delete = async {
             let task = number(request.task_number)?;
-            self.delete_logs(&request.project_id, move |log| log.task == Some(task)).await.map(drop)
+            self.delete_logs(&request.project_id, move |log| log.task == Some(task)).await
         };
         answer(delete.await)
     }
 
     async fn delete_all_for_project(&self, request: Request<proto::ProjectId>) -> Answer<()> {
-        answer(self.delete_logs(&request.get_ref().project_id, |_| true).await.map(drop))
+        answer(self.delete_logs(&request.get_ref().project_id, |log| !log.is_running()).await)
     }
 }

@@ -251,12 +251,24 @@ impl SessionLog {
         Recording::open(&self.path.with_extension(RECORDING))
     }
 
-    /// Removes the log, the recording and the conversation. The record of spending stays, for the sums. A running session
-    /// continues, and its further output is not kept.
+    /// Returns true if the session runs, in any process: its output is being recorded.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.recording().is_ok_and(|recording| recording.is_some_and(|it| it.is_written()))
+    }
+
+    /// Removes the log, the recording and the conversation. The record of spending stays, for the sums.
     ///
     /// # Errors
-    /// I/O errors. A file that is gone already is no error.
+    /// `busy` if the session [runs](Self::is_running): its log would be lost while it is written; I/O errors. A file that is gone
+    /// already is no error.
     pub fn delete(&self) -> Result<()> {
+        if self.is_running() {
+            let error = Error::new(ErrorKind::Busy, "the session of this log runs");
+            return Err(error
+                .with("log", self.name())
+                .with("hint", "stop it first, or wait until it has ended"));
+        }
         for ending in LOG_FILES {
             let path = self.path.with_extension(ending);
             remove_tree(&path).map_err(|error| Error::io("removing a log", error).with_path(path))?;

@@ -93,6 +93,11 @@ impl Recording {
         failed.into_iter().chain(parts.flatten())
     }
 
+    /// Returns true if a process writes the recording now.
+    pub(crate) fn is_written(&self) -> bool {
+        Reader::new(self.folder.clone()).is_written()
+    }
+
     /// Returns the facts that stand at the end of a recording.
     pub(crate) fn ending(folder: &Path) -> Result<RecordingEnd> {
         let mut reader = Reader::new(folder.to_owned());
