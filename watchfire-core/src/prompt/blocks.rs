@@ -43,7 +43,7 @@ const SCOPE: &str = "\
 belong to it.
 - Leave everything else as you found it: nothing is reformatted, renamed, moved, upgraded or tidied on the way.
 - Interfaces, file formats, dependencies and what users see change only where the task says so.
-- A person looks at every change of what tools run by themselves (hooks, CI, build and package scripts). Make one only if the \
+- A person is told of every change of what tools run by themselves (hooks, CI, build and package scripts). Make one only if the \
 task cannot do without it.
 - What you notice beside the task is worth a line in `memory.md`, not a change.";
 
@@ -94,7 +94,7 @@ const GIT_WORKTREE: &str = "\
 there before you, never touch the main checkout or another worktree.
 - Look at `git status` first. Stage files by name, never with `git add .` or `git add -A`.
 - Commit as you go, each commit one step that stands on its own, with a message that says what and why.
-- Never push, never fetch, never merge your branch into another: it is verified and merged for you. You have no credentials for a remote.
+- Never push, never fetch, never merge your branch into another: that is left to Watchfire and the person.
 - Commit everything that belongs to the task before you finish. What you leave uncommitted is not work you can rely on.";
 
 pub(super) const GIT_READ_ONLY: &str = "\

@@ -503,7 +503,7 @@ fn workspace(context: &PromptContext) -> String {
         lines.push(format!("- Your branch: {}", neutralise(&one_line(branch, 500))));
     }
     if let Some(target) = &context.target {
-        lines.push(format!("- It goes into: {}", neutralise(&one_line(target, 500))));
+        lines.push(format!("- It is meant for: {}", neutralise(&one_line(target, 500))));
     }
     lines.push(format!("- Watchfire's files for this session: {}", path(&paths.files())));
     lines.push(
