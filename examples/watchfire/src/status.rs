@@ -5,6 +5,7 @@ use watchfire_core::journal::State;
 use watchfire_core::model::{Task, TaskStatus};
 use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::schedule::LifeState;
+use watchfire_core::store::Malformed;
 
 use crate::style::Style;
 use crate::text;
@@ -69,6 +70,23 @@ pub(crate) fn taken_back<'a>(info: &TaskInfo, all: &'a [TaskInfo]) -> Option<&'a
             && taken_back(by, all).is_none()
     };
     all.iter().find(takes_back)
+}
+
+/// Returns why no run ever starts a task: it depends on one that is neither in `all` nor malformed, or on itself.
+pub(crate) fn never_starts(task: &Task, all: &[&Task], malformed: &[Malformed]) -> Option<String> {
+    let open =
+        |number| all.iter().find(|it| it.task_number == number && it.status != TaskStatus::Done).copied();
+    // A malformed one may come back once its file is mended.
+    let is_there = |number| {
+        all.iter().any(|it| it.task_number == number) || malformed.iter().any(|it| it.number == Some(number))
+    };
+    open(task.task_number)?;
+    if let Some(missing) = task.depends_on.iter().find(|number| !is_there(**number)) {
+        return Some(format!("depends on #{missing}, which is not there or in the trash: it never starts"));
+    }
+    let below = |number| open(number).map(|task| task.depends_on.clone()).unwrap_or_default();
+    let ring: Vec<_> = Task::ring(task.task_number, below)?.iter().map(|it| format!("#{it}")).collect();
+    Some(format!("depends on itself ({}): it never starts", ring.join(" -> ")))
 }
 
 /// Returns the remark beside the title, if the mark does not say everything.

@@ -297,7 +297,26 @@ fn a_task_that_waits_for_one_that_is_not_there() {
     for number in ["#0002", "#0003"] {
         assert!(said.contains(&format!("✗ {number}  depends on #0001, which is")), "{said}");
     }
+    let run = world.run(&root, ["run", "all", "--no-sandbox"]).stdout;
+    assert!(run.contains("#0002 Second: depends on #0001, which is not there or in the trash"), "{run}");
     world.run(&root, ["task", "edit", "2", "--depends-on", ""]).good();
+    world.run(&root, ["task", "edit", "3", "--depends-on", ""]).good();
+    world.run(&root, ["doctor"]).good();
+    // A ring, which only an editor can make.
+    world.run(&root, ["task", "edit", "3", "--depends-on", "2"]).good();
+    for (of, refused) in [("42", "depends on a task that does not exist"), ("3", "2 -> 3 -> 2")] {
+        let said = world.run(&root, ["task", "edit", "2", "--depends-on", of]).code(1).stderr;
+        assert!(said.contains(refused), "{said}");
+    }
+    let file = root.join(".watchfire/tasks/0002.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{}\ndepends_on: [3]\n", text.replace("depends_on: []\n", ""))).unwrap();
+    for said in [
+        world.run(&root, ["doctor"]).code(3).stdout,
+        world.run(&root, ["run", "all", "--no-sandbox"]).code(3).stdout,
+    ] {
+        assert!(said.contains("depends on itself (#0002 -> #0003 -> #0002): it never starts"), "{said}");
+    }
     world.run(&root, ["task", "edit", "3", "--depends-on", ""]).good();
     world.run(&root, ["doctor"]).good();
     // A key with a typo waits for nothing.

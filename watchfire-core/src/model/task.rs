@@ -1,5 +1,8 @@
 //! Tasks: `.watchfire/tasks/NNNN.yaml`.
 
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
+
 use serde::{Deserialize, Serialize};
 
 use super::lenient::or_default;
@@ -121,6 +124,32 @@ impl Task {
     pub fn claims_success(&self) -> bool {
         // Many agents and people set the status alone.
         self.status == TaskStatus::Done && self.success != Some(false)
+    }
+
+    /// Returns the way on which a task depends on itself, such as 1, 2, 1, or `None` if it does not. `depends_on` returns the
+    /// dependencies of each task.
+    #[must_use]
+    pub fn ring(
+        task: TaskNumber,
+        depends_on: impl Fn(TaskNumber) -> Vec<TaskNumber>,
+    ) -> Option<Vec<TaskNumber>> {
+        let (mut above, mut left) = (BTreeMap::new(), VecDeque::from([task]));
+        // The nearest first, so that the way is the shortest.
+        while let Some(at) = left.pop_front() {
+            for next in depends_on(at) {
+                if next == task {
+                    let way = std::iter::successors(Some(at), |at| above.get(at).copied());
+                    let mut ring: Vec<_> = std::iter::once(task).chain(way).collect();
+                    ring.reverse();
+                    return Some(ring);
+                }
+                if let Entry::Vacant(entry) = above.entry(next) {
+                    entry.insert(at);
+                    left.push_back(next);
+                }
+            }
+        }
+        None
     }
 
     /// Returns the key by which tasks are ordered for work: position, then number.

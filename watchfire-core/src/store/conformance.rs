@@ -122,6 +122,22 @@ async fn impossible_tasks_are_refused(factory: &dyn StoreFactory) -> Result<()> 
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "an unknown task gives {unknown:?}");
     let unknown = store.update(number(9)?, TaskPatch::new(), None, None).await;
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "updating an unknown task gives {unknown:?}");
+    let mut last = None;
+    for title in ["a", "b", "c"] {
+        let new = NewTask::new(title).with_depends_on(last.into_iter().collect());
+        last = Some(store.create(new, None).await?.value.task_number);
+    }
+    let depends = async |on: u32| {
+        let patch = TaskPatch::new().with_depends_on(vec![number(on)?]);
+        store.update(number(1)?, patch, None, None).await
+    };
+    for (on, told) in [(9, "0009"), (1, "1 -> 1"), (3, "1 -> 3 -> 2 -> 1")] {
+        let refused = depends(on).await;
+        ensure!(kind(&refused) == Some(ErrorKind::InvalidInput), "a dependency on {on} gives {refused:?}");
+        let why = refused.err();
+        let why = why.as_ref().and_then(|error| error.detail("depends_on"));
+        ensure!(why == Some(told), "a dependency on {on} is refused by {why:?}");
+    }
     let unknown = store.purge(number(9)?).await;
     ensure!(kind(&unknown) == Some(ErrorKind::NotFound), "purging an unknown task gives {unknown:?}");
     Ok(())

@@ -126,9 +126,10 @@ impl TaskStore for MemoryStore {
         expected: Option<&Revision>,
         fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
-        plan::check_patch(number, &patch)?;
         let mut state = lock(&self.state);
         fence.map_or(Ok(()), |fence| state.ledger.check_task(number, fence))?;
+        let depends_on = |task: &Versioned<Task>| task.value.depends_on.clone();
+        plan::check_patch(number, &patch, |number| state.tasks.get(&number).map(depends_on))?;
         let mut stored = state.tasks.get(&number).cloned().ok_or_else(|| no_such_task(number))?;
         check(&stored.revision, expected)?;
         if patch.apply(&mut stored.value, &self.clock.now()) {

@@ -52,24 +52,36 @@ pub(super) fn check_new(new: &NewTask, exists: impl Fn(TaskNumber) -> bool) -> R
     if new.request_id.as_ref().is_some_and(|id| !(1..=LONGEST_ID).contains(&id.len())) {
         return Err(Error::new(ErrorKind::InvalidInput, "the id of a request has 1 to 64 bytes"));
     }
-    match new.depends_on.iter().find(|number| !exists(**number)) {
+    check_depends_on(&new.depends_on, exists)
+}
+
+/// Rejects a patch with an empty title, or with a new dependency on a task that does not exist or on the task itself, also by way of
+/// others. `depends_on` returns the dependencies of each task that exists.
+pub(super) fn check_patch(
+    number: TaskNumber,
+    patch: &TaskPatch,
+    depends_on: impl Fn(TaskNumber) -> Option<Vec<TaskNumber>>,
+) -> Result<()> {
+    if patch.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
+    }
+    let (Some(wanted), Some(present)) = (&patch.depends_on, depends_on(number)) else { return Ok(()) };
+    // What stands in the file already must not keep a person from mending the rest.
+    let new: Vec<_> = wanted.iter().copied().filter(|it| !present.contains(it)).collect();
+    check_depends_on(&new, |number| depends_on(number).is_some())?;
+    let after = |task| if task == number { new.clone() } else { depends_on(task).unwrap_or_default() };
+    let Some(ring) = Task::ring(number, after) else { return Ok(()) };
+    let ring: Vec<_> = ring.iter().map(|task| task.value().to_string()).collect();
+    let error = Error::new(ErrorKind::InvalidInput, "a task cannot depend on itself");
+    Err(error.with("task", number).with("depends_on", ring.join(" -> ")))
+}
+
+fn check_depends_on(tasks: &[TaskNumber], exists: impl Fn(TaskNumber) -> bool) -> Result<()> {
+    match tasks.iter().find(|number| !exists(**number)) {
         Some(number) => Err(Error::new(ErrorKind::InvalidInput, "depends on a task that does not exist")
             .with("depends_on", number)),
         None => Ok(()),
     }
-}
-
-/// Rejects a patch with an empty title or a dependency of the task on itself.
-pub(super) fn check_patch(number: TaskNumber, patch: &TaskPatch) -> Result<()> {
-    if patch.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
-        return Err(Error::new(ErrorKind::InvalidInput, "the title is empty, expected one line"));
-    }
-    if patch.depends_on.as_ref().is_some_and(|tasks| tasks.contains(&number)) {
-        return Err(
-            Error::new(ErrorKind::InvalidInput, "a task cannot depend on itself").with("task", number)
-        );
-    }
-    Ok(())
 }
 
 /// Rejects a patch with a value that could not be read again: a colour, a time span or a path that is none, and the like.

@@ -247,18 +247,21 @@ async fn what_is_generated_counts_once_it_is_accepted() {
     world.project.accept(proposal).await.unwrap();
     assert_eq!(definition().await, "A better one.\n");
 
+    // A ring would keep both waiting for ever.
     generates(
         &world,
-        "echo 'title: New' > tasks/0004.yaml; echo 'depends_on: [4]\ntitle: Newer' > tasks/0005.yaml; touch tasks_done.yaml",
+        "echo 'title: New' > tasks/0004.yaml; echo 'depends_on: [4, 5, 6]\ntitle: Newer' > tasks/0005.yaml
+        echo 'depends_on: [5]\ntitle: Newest' > tasks/0006.yaml; touch tasks_done.yaml",
     );
     let mut proposal = generate(Mode::GenerateTasks).await.unwrap();
-    assert_eq!((proposal.definition.as_ref(), proposal.tasks.len()), (None, 2));
+    assert_eq!((proposal.definition.as_ref(), proposal.tasks.len()), (None, 3));
     assert_eq!(world.project.store().list(&TaskQuery::new()).await.unwrap().tasks.len(), 0);
     // A person may change it before.
     proposal.tasks[0].title = "Mine".into();
     let created = world.project.accept(proposal).await.unwrap();
     assert_eq!(world.read(created[0]).await.title, "Mine");
-    assert_eq!(world.read(created[1]).await.depends_on, created[..1]);
+    assert_eq!(world.read(created[1]).await.depends_on, [created[0], created[2]]);
+    assert!(world.read(created[2]).await.depends_on.is_empty());
     assert_eq!(world.read(created[1]).await.status, TaskStatus::Draft);
 
     // What an agent may not propose is neither in the proposal nor passed over.

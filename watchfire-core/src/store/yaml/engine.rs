@@ -197,9 +197,17 @@ impl Engine {
         expected: Option<&Revision>,
         fence: Option<Fence>,
     ) -> Result<Versioned<Task>> {
-        plan::check_patch(number, patch)?;
         let _lock = self.lock()?;
         let _fenced = self.claims.guard(fence, |ledger, fence| ledger.check_task(number, fence))?;
+        if patch.depends_on.is_some() {
+            self.scan()?;
+        }
+        let depends_on = |task: &Versioned<Task>| task.value.depends_on.clone();
+        plan::check_patch(number, patch, |number| {
+            let cache = lock(&self.cache);
+            let slot = cache.tasks.get(&number)?;
+            Some(slot.good.as_ref().map(depends_on).unwrap_or_default())
+        })?;
         self.update_locked(number, patch, expected)
     }
 

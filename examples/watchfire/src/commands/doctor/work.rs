@@ -112,22 +112,12 @@ fn is_stray(name: &str) -> bool {
     !is_temporary && !stem.is_some_and(is_number)
 }
 
-/// Returns what to say of a task that waits for one that is not there: no run ever starts it.
+/// Returns what to say of a task that no run ever starts.
 fn never_starts(task: &Task, list: &TaskList) -> Option<Line> {
-    let is_there = |number| {
-        list.tasks.iter().any(|task| task.value.task_number == number)
-            // It may come back once its file is mended.
-            || list.malformed.iter().any(|file| file.number == Some(number))
-    };
-    let missing = task.depends_on.iter().find(|number| !is_there(**number))?;
+    let all: Vec<_> = list.tasks.iter().map(|task| &task.value).collect();
     let number = task.task_number;
-    (task.status != TaskStatus::Done).then(|| {
-        let mut line = Line::new(
-            State::Bad,
-            format!("#{number}"),
-            format!("depends on #{missing}, which is not there or in the trash: it never starts"),
-        );
-        line.more.push(format!("watchfire task edit {number} --depends-on ''"));
-        line
-    })
+    let why = status::never_starts(task, &all, &list.malformed)?;
+    let mut line = Line::new(State::Bad, format!("#{number}"), why);
+    line.more.push(format!("watchfire task edit {number} --depends-on ''"));
+    Some(line)
 }

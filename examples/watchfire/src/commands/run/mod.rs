@@ -20,7 +20,7 @@ use crate::interrupts::Interrupts;
 use crate::out::Out;
 use crate::progress::Followed;
 use crate::worker::{Worker, wire};
-use crate::{compose, git, progress, terminal, text};
+use crate::{compose, git, progress, status, terminal, text};
 pub(in crate::commands) use summary::next_step_of;
 pub(crate) use summary::{Ended, text_summary};
 use summary::{json_summary, titles};
@@ -432,7 +432,13 @@ pub(crate) async fn follow(
             .into_iter()
             .filter(|info| summary.endings.contains_key(&info.task.task_number)),
     );
+    let all: Vec<_> = tasks.iter().map(|info| &info.task).collect();
+    let never = summary.waiting.keys().filter_map(|number| {
+        let task = all.iter().find(|task| task.task_number == *number)?;
+        Some((*number, status::never_starts(task, &all, &malformed)?))
+    });
+    let never = never.collect();
     // A run of named tasks does not answer for the others.
     let malformed = if wanted.scope().is_general() { malformed } else { Vec::new() };
-    Ok(Ended { summary, tasks, spent, malformed })
+    Ok(Ended { summary, tasks, spent, malformed, never })
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use watchfire_core::backend::IssueKind;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Spent, TaskInfo};
-use watchfire_core::schedule::{Ending, LifeState, RunSummary};
+use watchfire_core::schedule::{Ending, LifeState, RunSummary, Wait};
 use watchfire_core::store::Malformed;
 
 use crate::out::Out;
@@ -19,12 +19,19 @@ pub(crate) struct Ended {
     pub(crate) spent: Spent,
     /// Task files that could not be read, where the run was for all tasks.
     pub(crate) malformed: Vec<Malformed>,
+    /// The waiting tasks that no run ever starts, with the reason.
+    pub(crate) never: BTreeMap<TaskNumber, String>,
 }
 
 impl Ended {
     /// Returns true if nothing is left for a person to do. A task file that could not be read is no success.
     pub(super) fn is_good(&self) -> bool {
         self.summary.is_good() && self.malformed.is_empty()
+    }
+
+    /// Returns why a task waits.
+    fn why(&self, task: TaskNumber, wait: &Wait) -> String {
+        self.never.get(&task).cloned().unwrap_or_else(|| wait.to_string())
     }
 
     /// Joins this end with the end of a later run. Of a task that was in both, the later ending counts.
@@ -54,7 +61,7 @@ pub(super) fn json_summary(ended: &Ended) -> serde_json::Value {
     let waiting: Vec<_> = summary
         .waiting
         .iter()
-        .map(|(number, why)| json!({ "task": number.value(), "reason": why.to_string() }))
+        .map(|(number, why)| json!({ "task": number.value(), "reason": ended.why(*number, why) }))
         .collect();
     let open: Vec<_> = summary
         .open
@@ -86,7 +93,7 @@ fn waiting_for(number: TaskNumber, state: &LifeState) -> serde_json::Value {
 
 /// Returns the summary: a line for each task that a person should look at, and a line of counts.
 pub(crate) fn text_summary(out: Out, ended: &Ended) -> String {
-    let Ended { summary, tasks, spent, malformed } = ended;
+    let Ended { summary, tasks, spent, malformed, .. } = ended;
     let titles = titles(tasks);
     let title = |number: &TaskNumber| titles.get(number).map(String::as_str).unwrap_or_default();
     let course = &summary.course;
@@ -131,7 +138,7 @@ pub(crate) fn text_summary(out: Out, ended: &Ended) -> String {
             "{} #{number} {}: {}",
             out.style.yellow("…"),
             title(number),
-            text::line(&why.to_string())
+            text::line(&ended.why(*number, why))
         ));
     }
     for (number, ending) in &course.left {

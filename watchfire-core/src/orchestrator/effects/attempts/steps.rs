@@ -261,12 +261,20 @@ pub(crate) async fn create(shared: &ProjectShared, tasks: Vec<Task>) -> Result<V
         created.insert(task.task_number, number);
     }
     // After all are created: a task may depend on one that comes after it.
+    let mut depends_on = BTreeMap::<_, Vec<_>>::new();
     for task in tasks.iter().filter(|task| !task.depends_on.is_empty()) {
         let Some(of) = created.get(&task.task_number) else { continue };
         let now = |it: &TaskNumber| created.get(it).copied().or(there.get(it).copied());
-        // Without itself and without numbers that nothing has: either would keep the task waiting for ever.
-        let below: Vec<_> = task.depends_on.iter().filter_map(now).filter(|it| it != of).collect();
-        shared.store.update(*of, TaskPatch::new().with_depends_on(below), None, None).await?;
+        for below in task.depends_on.iter().filter_map(now) {
+            depends_on.entry(*of).or_default().push(below);
+            // Without itself, also by way of others, and without numbers that nothing has: each would keep the task waiting for ever.
+            if Task::ring(*of, |task| depends_on.get(&task).cloned().unwrap_or_default()).is_some() {
+                depends_on.entry(*of).or_default().pop();
+            }
+        }
+    }
+    for (of, below) in depends_on {
+        shared.store.update(of, TaskPatch::new().with_depends_on(below), None, None).await?;
     }
     Ok(created.into_values().collect())
 }
