@@ -103,6 +103,11 @@ fn open(root: &Path) -> Result<Option<Repository>> {
     let Some(top) = repo.workdir() else {
         return Err(unsupported("the project is a bare repository: give the root of a checkout of it"));
     };
+    if root.parent().is_some_and(|parent| parent.ends_with(".watchfire/worktrees")) {
+        return Err(unsupported(
+            "this is the folder of an agent in another project: use the top of that project",
+        ));
+    }
     if top.canonicalize().during("opening the checkout")? != root {
         return Err(unsupported(
             "the project is a folder inside a repository: use the top of the repository",

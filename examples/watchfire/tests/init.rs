@@ -51,6 +51,17 @@ fn what_will_surprise_is_said() {
 }
 
 #[test]
+fn the_folder_of_an_agent_is_no_project() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.git(&root, &["worktree", "add", "-q", ".watchfire/worktrees/0002", "-b", "watchfire/0002"]);
+    let folder = root.join(".watchfire/worktrees/0002");
+    let error = world.run(&folder, ["init", "--yes", "--json"]).code(1).json_error();
+    assert!(error["message"].as_str().unwrap().contains("the folder of an agent"), "{error}");
+    assert!(!folder.join(".watchfire").exists());
+}
+
+#[test]
 fn an_existing_project_changes_only_by_name() {
     let world = World::new();
     let root = world.project("project", "");
