@@ -325,6 +325,10 @@ impl Backend for Command {
     fn interpret(&self, observation: &Observation<'_>) -> Vec<Fact> {
         match observation {
             Observation::Screen(text) => {
+                // It has started; what it does, only patterns could tell.
+                if self.options.busy.is_empty() && self.options.ready.is_empty() && !text.trim().is_empty() {
+                    return vec![Fact::Status(Status::Unknown)];
+                }
                 let shows = |texts: &[String]| texts.iter().any(|part| text.contains(part.as_str()));
                 // `busy` first: texts of `ready` may be on the screen while the agent works.
                 let status = match (shows(&self.options.busy), shows(&self.options.ready)) {
@@ -482,6 +486,14 @@ mod tests {
         assert_eq!(args(json, None).0, ["-y"]);
         let json = r#"{"path":"x","prompt_mode":"arg","args":["-m","{prompt}"],"chat_args":["-i"]}"#;
         assert_eq!(args(json, None).0, ["-i"]);
+    }
+
+    #[test]
+    fn without_patterns_what_it_does_is_unknown_once_it_prints() {
+        let of = |json: &str, screen: &str| backend(json).unwrap().interpret(&Observation::Screen(screen));
+        assert_eq!(of(r#"{"path":"x"}"#, " \n"), []);
+        assert_eq!(of(r#"{"path":"x"}"#, "hello"), [Fact::Status(Status::Unknown)]);
+        assert_eq!(of(r#"{"path":"x","busy":["esc"]}"#, "hello"), []);
     }
 
     #[test]
