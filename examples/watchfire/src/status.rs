@@ -48,7 +48,7 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
 
 /// Returns the word for the state of a task. Of a merge that one of `all` has taken back it says so.
 pub(crate) fn word(info: &TaskInfo, all: &[TaskInfo]) -> String {
-    let by = taken_back(info, all).filter(|_| info.word() == MERGED);
+    let by = info.taken_back_by(all).filter(|_| info.word() == MERGED);
     by.map_or_else(
         || info.word().to_owned(),
         |by| format!("{MERGED}, taken back by #{}", by.task.task_number),
@@ -56,21 +56,6 @@ pub(crate) fn word(info: &TaskInfo, all: &[TaskInfo]) -> String {
 }
 
 pub(crate) const MERGED: &str = "merged";
-
-/// Returns the task whose merge has taken back the last one of `info`, unless it was taken back itself.
-pub(crate) fn taken_back<'a>(info: &TaskInfo, all: &'a [TaskInfo]) -> Option<&'a TaskInfo> {
-    let merge = info.last_merge()?;
-    // As undoing writes it.
-    let begins = format!("Take back what #{} (", info.task.task_number);
-    let takes_back = |by: &&TaskInfo| {
-        by.task.task_number > info.task.task_number
-            && by.task.prompt.starts_with(&begins)
-            && by.task.prompt.contains(&merge.commit)
-            && by.word() == MERGED
-            && taken_back(by, all).is_none()
-    };
-    all.iter().find(takes_back)
-}
 
 /// Returns why no run ever starts a task: it depends on one that is neither in `all` nor malformed, or on itself.
 pub(crate) fn never_starts(task: &Task, all: &[&Task], malformed: &[Malformed]) -> Option<String> {

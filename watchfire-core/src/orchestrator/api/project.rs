@@ -386,6 +386,11 @@ impl ProjectHandle {
         }
         let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
+        self.settled(life).await
+    }
+
+    /// Waits until a life has ended, or waits for a person. Returns its state then.
+    pub(super) async fn settled(&self, life: LifeId) -> Result<LifeState> {
         let (reply, settled) = oneshot::channel();
         let project = self.0.id.clone();
         self.0.inner.reports.send(Message::AwaitLife { project, life, reply });

@@ -11,7 +11,7 @@ use watchfire_git::{GitOptions, GitWorkspace};
 use super::{DeleteArgs, MergeArgs, RestoreArgs, find};
 use crate::context::Context;
 use crate::failure::{Exit, Result};
-use crate::status::{MERGED, taken_back};
+use crate::status::MERGED;
 use crate::text;
 use crate::worker::wire;
 
@@ -28,7 +28,7 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
     let infos = worker.place.all_infos().await.unwrap_or_default();
     let taken_back = |task: TaskNumber| {
         let info = infos.iter().find(|info| info.task.task_number == task && info.word() == MERGED)?;
-        taken_back(info, &infos).filter(|_| args.into.is_none()).map(|by| by.task.task_number)
+        info.taken_back_by(&infos).filter(|_| args.into.is_none()).map(|by| by.task.task_number)
     };
     // One after the other: each merge starts from the target that the one before it left.
     for task in args.numbers.iter().copied() {

@@ -19,7 +19,7 @@ use crate::{status, text};
 pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let project = context.project().await?;
     let info = project.info(args.number).await?;
-    let state = status::word(&info, &project.all_infos().await?);
+    let all = project.all_infos().await?;
     let logs = project.home.logs_dir(&project.id);
     let spent = Spent::of_task(&logs, args.number)?;
     let mut sessions = SessionLog::list(&logs)?;
@@ -33,7 +33,7 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     value["tool_files"] = json!(tool_files);
     value["merge_commit"] = json!(info.last_merge().map(|merge| merge.commit));
     context.out.report(json!({ "task": value }), |out| {
-        text(out, &info, state, spent, &sessions, &refused, &tool_files)
+        text(out, &info, &all, spent, &sessions, &refused, &tool_files)
     });
     Ok(Exit::Good)
 }
@@ -71,7 +71,7 @@ fn between(from: &Timestamp, to: &Timestamp) -> Option<Duration> {
 fn text(
     out: Out,
     info: &TaskInfo,
-    state: String,
+    all: &[TaskInfo],
     spent: Spent,
     sessions: &[SessionLog],
     refused: &[Refusal],
@@ -85,7 +85,7 @@ fn text(
             lines.push(format!("  {}  {}", out.style.dim(&text::pad(name, 10)), text::line(&value)));
         }
     };
-    field("state", state);
+    field("state", status::word(info, all));
     field("agent", task.agent.as_ref().map(ToString::to_string).unwrap_or_default());
     let numbers = task.depends_on.iter().map(|number| format!("#{number}")).collect::<Vec<_>>();
     field("depends on", numbers.join(", "));
@@ -103,8 +103,9 @@ fn text(
         field(name, time.as_ref().map(Timestamp::local).unwrap_or_default());
     }
     field("took", took(task, sessions).unwrap_or_default());
-    let merge = info.last_merge().map(|merge| merge.commit).unwrap_or_default();
-    field("merged as", merge.chars().take(10).collect());
+    let merge = info.last_merge().map(|merge| merge.commit.chars().take(10).collect::<String>());
+    let by = info.taken_back_by(all).map(|by| format!(" (taken back by #{})", by.task.task_number));
+    field("merged as", merge.unwrap_or_default() + &by.unwrap_or_default());
     let its_log = sessions.first().map(|_| format!("watchfire logs {}", task.task_number.value()));
     field("its log", its_log.unwrap_or_default());
     let reason = info.detail().or_else(|| task.failure_reason.clone()).unwrap_or_default();
