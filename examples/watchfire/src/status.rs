@@ -40,7 +40,7 @@ pub(crate) fn mark(info: &TaskInfo, style: Style) -> String {
         // A task may be done by its file, and its work still not merged.
         TaskStatus::Done if info.task.success == Some(false) || is_bad => style.red("[✗]"),
         TaskStatus::Done => style.green("[✓]"),
-        TaskStatus::Ready if is_bad => style.red("[✗]"),
+        // Whatever became of it before: it runs next.
         TaskStatus::Ready => style.cyan("[R]"),
         TaskStatus::Draft => "[ ]".to_owned(),
     }

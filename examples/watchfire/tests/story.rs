@@ -191,6 +191,8 @@ fn every_failure_is_a_state_of_its_own() {
     assert!(list.stdout.contains("[✗] #0003 Gives up  failed: no way"), "{}", list.stdout);
     let branches = world.run(&root, ["branches", "--json"]).good().json();
     assert_eq!(branches["branches"].as_array().unwrap().len(), 6);
+    // What runs next is not what failed.
+    assert!(world.run(&root, ["task", "ready", "3"]).good().stdout.contains("[R] #0003"));
 }
 
 #[test]
