@@ -98,7 +98,7 @@ pub(crate) enum Command {
     Prompts(prompts::PromptsArgs),
     /// Show the work that has ended, and how
     History(history::HistoryArgs),
-    /// Show the work that has not ended: what is at work, and what waits for what
+    /// Show the work that was started and has not ended: what is at work, and what waits for what
     #[command(after_help = "Examples:\n  watchfire queue\n  watchfire queue --json")]
     Queue,
     /// Show what sessions cost

@@ -64,6 +64,9 @@ fn queue_and_history_need_no_lock() {
     let queue = world.run(&root, ["queue", "--json"]).good().json();
     let history = world.run(&root, ["history", "--json"]).good().json();
     assert_eq!(queue["queue"].as_array().unwrap().len(), 0);
+    // Of what was not started, another command tells.
+    let none = world.run(&root, ["queue"]).good().stdout;
+    assert!(none.contains("nothing that was started") && none.contains("watchfire task list"), "{none}");
     assert_eq!(history["history"][0]["task"], 1);
 }
 

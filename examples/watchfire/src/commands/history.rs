@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &Context, args: HistoryArgs) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// Shows the work under way, and the reason why other work waits.
+/// Shows the work that was started and has not ended, and the reason why some of it waits.
 pub(crate) async fn queue(context: &Context) -> Result<Exit> {
     let project = context.project().await?;
     // The program that runs them knows what has not begun, too.
@@ -60,7 +60,8 @@ pub(crate) async fn queue(context: &Context) -> Result<Exit> {
     };
     let value = json!({ "queue": works.iter().map(value).collect::<Vec<_>>() });
     context.out.report(value, |out| match works.is_empty() {
-        true => "nothing is at work, and nothing waits\n".to_owned(),
+        true => "nothing that was started is at work or waits; watchfire task list shows what is ready\n"
+            .to_owned(),
         false => table(out, &works),
     });
     Ok(Exit::Good)
