@@ -103,35 +103,37 @@ fn internet() -> Network {
     Network::internet(Vec::new())
 }
 
-/// A reason why there is no slirp4netns to try it with.
-fn no_carrier() -> Option<NotPassed> {
-    let found = watchfire_core::process::resolve_program("slirp4netns".as_ref());
-    found.err().map(|_| NotPassed::Skipped("no slirp4netns".to_owned()))
+pub(crate) fn the_internet_is_other_machines_alone(bench: Bench<'_>, helper: Helper) -> Outcome {
+    let has_carrier = watchfire_core::process::resolve_program("slirp4netns".as_ref()).is_ok();
+    if bench.sandbox.probe().title() != "landlock" || !has_carrier {
+        let report = dialing(bench.sandbox, &helper, internet(), "own").map(drop).unwrap_err().report();
+        if !report.contains("this machine could be reached over the network") {
+            return Err(failed(report));
+        }
+    }
+    if bench.sandbox.probe().title() != "landlock" {
+        return Ok(());
+    }
+    if !has_carrier {
+        return Err(NotPassed::Skipped("no slirp4netns".to_owned()));
+    }
+    this_machine_is_out_of_reach(bench, &helper)?;
+    other_machines_are_reached(&helper)
 }
 
-pub(crate) fn this_machine_is_out_of_reach_of_the_internet(bench: Bench<'_>, helper: Helper) -> Outcome {
+fn this_machine_is_out_of_reach(bench: Bench<'_>, helper: &Helper) -> Outcome {
     let port = listener()?;
-    if bench.sandbox.probe().title() != "landlock" {
-        let error = dialing(bench.sandbox, &helper, internet(), "own").map(drop).unwrap_err();
-        return match error.report() {
-            report if report.contains("this machine could be reached over the network") => Ok(()),
-            report => Err(failed(report)),
-        };
-    }
-    if let Some(skipped) = no_carrier() {
-        return Err(skipped);
-    }
     let own = nix::ifaddrs::getifaddrs().map_err(failed)?;
     let own = own.filter_map(|found| Some(found.address?.as_sockaddr_in()?.ip()));
     // Those of slirp4netns too, which lead to this machine where it lets them.
     let addresses = own.chain([[10, 0, 2, 2].into(), [10, 0, 2, 3].into(), [169, 254, 169, 254].into()]);
     for address in addresses {
         let to = format!("{address}:{port}");
-        if dials(bench, &helper, internet(), &to)? {
+        if dials(bench, helper, internet(), &to)? {
             return Err(failed(format!("{to} was reached")));
         }
     }
-    match dials(bench, &helper, internet(), "own")? {
+    match dials(bench, helper, internet(), "own")? {
         true => Ok(()),
         false => Err(failed("its own loopback does not work")),
     }
@@ -160,13 +162,7 @@ fn island(_: RoleArgs) -> i32 {
     0
 }
 
-pub(crate) fn other_machines_are_reached_over_the_internet(bench: Bench<'_>, helper: Helper) -> Outcome {
-    if bench.sandbox.probe().title() != "landlock" {
-        return Err(NotPassed::Skipped("it makes no network of its own".to_owned()));
-    }
-    if let Some(skipped) = no_carrier() {
-        return Err(skipped);
-    }
+fn other_machines_are_reached(helper: &Helper) -> Outcome {
     let island = helper.command(ISLAND, [""; 0]);
     let mut command = Command::new("unshare");
     command
