@@ -16,7 +16,7 @@ use crate::failure::Result;
 pub(crate) const BACK: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What is said meanwhile.
+/// The words for the person meanwhile.
 pub(crate) const WAITING: &str = "the daemon has gone; waiting for it";
 
 /// Calls `attempt` until it succeeds, because a daemon is back, or fails for another reason than that none runs.

@@ -565,7 +565,7 @@ fn a_port_that_is_taken_is_named() {
     assert!(message.contains("another --port"), "{error}");
 }
 
-/// What an option or a home should be is said, and what changes nothing.
+/// The error for a bad option or home says what would be right, and an option without effect is named.
 #[test]
 fn options_and_homes_that_do_not_fit_are_told() {
     let with = WithDaemon::new();

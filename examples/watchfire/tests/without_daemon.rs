@@ -57,7 +57,7 @@ fn who_watches_goes_on_with_the_next_daemon() {
     assert!(waits.end().good().stdout.contains("off"));
 }
 
-/// If nobody starts another one, each says so in plain words, and what to do. No other command denies the agent.
+/// If nobody starts another daemon, each command says so in plain words and says what to do. None denies that the agent runs.
 #[test]
 fn a_daemon_that_does_not_come_back_is_missed_in_plain_words() {
     let (with, root) = talking();

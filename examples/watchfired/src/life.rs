@@ -103,7 +103,7 @@ pub(crate) fn unusable(error: Error) -> Error {
     error.with("hint", "make the home a folder of yours, or name another in WATCHFIRE_HOME")
 }
 
-/// Returns an error for a text that no browser sends as an origin: pages of it would be refused.
+/// Returns an error for a text that no browser sends as an origin: its pages would all be refused.
 fn check_origin(text: &str) -> Result<()> {
     let uri = text.parse::<Uri>().ok().filter(|_| text == text.to_lowercase());
     let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?.as_str())));

@@ -60,7 +60,7 @@ async fn every_kind_of_change_is_told_apart() {
     assert_eq!(little.files[0].hunks[0].lines.len(), 2);
 }
 
-/// A branch that somebody deleted is no work that deletes everything.
+/// A deleted branch is not shown as work that deletes every file.
 #[tokio::test]
 async fn without_its_branch_work_is_what_its_folder_has() {
     let repo = Repo::new();

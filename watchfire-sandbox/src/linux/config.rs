@@ -38,12 +38,12 @@ pub(super) struct Config {
     pub(super) limits: Limits,
 }
 
-/// What a network of the command's own needs.
+/// The settings of a network of the command's own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Internet {
     /// slirp4netns.
     pub(super) program: RawPath,
-    /// What Landlock lets it see: paths and rights.
+    /// The paths and rights that Landlock gives it.
     pub(super) shown: Vec<(RawPath, u64)>,
     /// The addresses of this machine, but loopback's.
     pub(super) addresses: Vec<Ipv4Addr>,

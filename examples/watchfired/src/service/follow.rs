@@ -102,9 +102,9 @@ struct Walk {
     named: String,
     /// Number of sessions of the project that were seen to begin.
     seen: u64,
-    /// Those that began meanwhile.
+    /// The sessions that have begun since, and wait their turn.
     later: VecDeque<Session>,
-    /// Those that were followed, as far as the project knows them.
+    /// The sessions that were followed and that the project still knows.
     done: BTreeSet<SessionId>,
     last: Option<Session>,
 }

@@ -14,7 +14,7 @@ use crate::resolve::resolve;
 /// The settings of name lookup.
 const NAME_SETTINGS: &str = "/etc/resolv.conf";
 
-/// What the program that carries packets needs of the system.
+/// The folders of the system that slirp4netns reads.
 const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib64", "/nix/store", "/etc", "/proc"];
 
 /// Returns what a network of its own needs, or the reason why there can be none.

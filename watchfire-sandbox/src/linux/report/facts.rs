@@ -23,7 +23,7 @@ pub(in crate::linux) struct Facts {
     /// Why system calls cannot be filtered.
     pub(in crate::linux) seccomp: Option<String>,
     pub(in crate::linux) network: Network,
-    /// Why there is no network of the command's own, where one is asked for.
+    /// The reason why there is no network of the command's own, where one is asked for.
     pub(in crate::linux) no_internet: Option<String>,
     pub(in crate::linux) private_tmp: bool,
     /// Limits are asked for; not empty: why not all hold.

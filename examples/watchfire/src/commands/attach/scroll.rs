@@ -95,7 +95,7 @@ impl Back {
     /// Returns what paints the lines from this place on: those that have left the screen, and then the screen's own.
     ///
     /// # Errors
-    /// Those of `GetScrollback`.
+    /// The errors of `GetScrollback`.
     pub(super) async fn paint(
         self,
         daemon: &Daemon,
