@@ -199,13 +199,18 @@ impl LinuxSandbox {
         let report = plan.facts.report(None);
         let open = plan.facts.open_core();
         if policy.enforcement == Enforcement::Required && !open.is_empty() {
+            // Namespaces would not help: it has them.
+            let hint = match self.means == Means::Own && plan.facts.no_internet.is_some() {
+                true => "install slirp4netns, or set `sandbox: {network: open}` in settings.yaml".to_owned(),
+                false => advice::for_namespaces(),
+            };
             return Err(Error::new(
                 ErrorKind::PolicyUnenforceable,
                 "this machine cannot enforce what is required",
             )
             .with("sandbox", self.name())
             .with("why", open.join("; "))
-            .with("hint", advice::for_namespaces()));
+            .with("hint", hint));
         }
         Ok((plan, report))
     }
