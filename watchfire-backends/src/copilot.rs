@@ -24,7 +24,7 @@ use watchfire_core::terminal::Snapshot;
 use crate::agent::{self, Acp, Agent, Can, Flags, Folder, TWO_ESCAPES, Table, Transports, implement_backend};
 use crate::common::input_box::Frame;
 use crate::common::own::{self, Opened};
-use crate::common::{carry, hooks, issues, json, settings, tools};
+use crate::common::{caches, carry, hooks, issues, json, settings, tools};
 
 implement_backend!(Copilot);
 
@@ -177,7 +177,7 @@ fn with_home(mut launch: Launch, context: &SessionContext) -> Result<Launch> {
     Ok(match cache.filter(|cache| cache.is_dir()) {
         Some(cache) => launch.with_grant(Grant::Read(cache)),
         // Without this Copilot would create its cache in the person's home.
-        None => launch.with_env("XDG_CACHE_HOME", context.home.join("cache")),
+        None => caches::moved(launch, context),
     })
 }
 

@@ -22,7 +22,7 @@ use watchfire_core::terminal::Snapshot;
 use crate::agent::{
     Acp, Agent, Can, Flags, Folder, Login, TWO_ESCAPES, Table, Transports, implement_backend,
 };
-use crate::common::{carry, input_box, issues, json, prompt, tools};
+use crate::common::{caches, carry, input_box, issues, json, prompt, tools};
 
 implement_backend!(OpenCode);
 
@@ -123,12 +123,11 @@ impl Agent for OpenCode {
 /// Fills the session's home with configuration, instructions and data, and with the model where no argument names it.
 fn with_home(mut launch: Launch, context: &SessionContext, model: Option<&str>) -> Launch {
     let config = context.home.join("config");
-    launch = launch
+    launch = caches::moved(launch, context)
         .with_env("OPENCODE_CONFIG_DIR", &config)
         .with_env("XDG_CONFIG_HOME", context.home.join("xdg"))
         .with_env("XDG_DATA_HOME", context.home.join("data"))
-        .with_env("XDG_STATE_HOME", context.home.join("state"))
-        .with_env("XDG_CACHE_HOME", context.home.join("cache"));
+        .with_env("XDG_STATE_HOME", context.home.join("state"));
     let mut options = json!({ "autoupdate": false, "share": "disabled", "permission": { "*": "allow" } });
     if let Some(model) = model {
         options["model"] = model.into();

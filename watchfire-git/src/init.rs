@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use git2::{Repository, RepositoryInitOptions, RepositoryOpenFlags};
+use git2::{Repository, RepositoryInitOptions};
 use watchfire_core::workspace::Commit;
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -22,8 +22,10 @@ use crate::objects::tree::{self, FILE, Node};
 use crate::objects::tree_edit::{self, Edits};
 use crate::options::GitOptions;
 use crate::repository::index_lock::IndexLock;
-use crate::repository::project::commit;
+use crate::repository::project::{commit, open_supported};
 use crate::worktree::ignore::Ignore;
+
+pub use crate::plain::{check_plain, init_plain};
 
 /// The line that is added to `.gitignore`.
 const LINE: &str = ".watchfire/";
@@ -93,11 +95,10 @@ pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Resul
 }
 
 fn open(root: &Path) -> Result<Option<Repository>> {
-    let none: [&Path; 0] = [];
-    let repo = match Repository::open_ext(root, RepositoryOpenFlags::empty(), none) {
+    let repo = match open_supported(root) {
         Ok(repo) => repo,
-        Err(e) if e.code() == git2::ErrorCode::NotFound => return Ok(None),
-        Err(e) => return Err(e).during("opening the repository"),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
     };
     let unsupported = |message| Error::new(ErrorKind::NotSupported, message).with_path(root);
     let Some(top) = repo.workdir() else {

@@ -14,6 +14,9 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod branches;
 mod command;
 pub mod diff;
@@ -24,16 +27,19 @@ mod guest;
 mod identity;
 mod index;
 pub mod init;
+mod joint;
 mod merge;
 mod names;
 mod objects;
 mod options;
 mod parts;
+mod plain;
 mod private;
 mod publish;
 mod repository;
 mod workspace;
 mod worktree;
 
+pub use joint::JointWorkspace;
 pub use options::{GitOptions, Identity};
 pub use workspace::GitWorkspace;

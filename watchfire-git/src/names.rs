@@ -70,8 +70,17 @@ pub(crate) fn admin(key: &WorkspaceKey) -> String {
     format!("{ADMIN}{key}")
 }
 
-/// Parses a key such as `0001`, `0001.2` or `chat`. Accepts only the spelling that we write.
+/// Returns true if `name` may stand after the `@` of a key.
+pub(crate) fn is_project_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty() && name.bytes().all(plain)
+}
+
+/// Parses a key such as `0001`, `0001.2`, `chat` or `0001@shop`. Accepts only the spelling that we write.
 pub(crate) fn parse_key(text: &str) -> Option<WorkspaceKey> {
+    if let Some((key, of)) = text.split_once('@') {
+        return is_project_name(of).then_some(parse_key(key)?.part(of));
+    }
     if text == WorkspaceKey::Chat.to_string() {
         return Some(WorkspaceKey::Chat);
     }
@@ -90,10 +99,25 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_they_are_written() {
-        for text in ["0001", "0001.2", "12345", "chat"] {
+        for text in ["0001", "0001.2", "12345", "chat", "0001@shop-1a", "chat@shop"] {
             assert_eq!(parse_key(text).unwrap().to_string(), text);
         }
-        for text in ["", "1", "Chat", "chat.2", "0001.", "0001.lock", "-x", "0001.02", "#0001", "0000"] {
+        for text in [
+            "",
+            "1",
+            "Chat",
+            "chat.2",
+            "0001.",
+            "0001.lock",
+            "-x",
+            "0001.02",
+            "#0001",
+            "0000",
+            "0001@",
+            "1@shop",
+            "0001@a@b",
+            "0001@Shop",
+        ] {
             assert!(parse_key(text).is_none(), "{text}");
         }
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use watchfire_core::model::{Attempt, RepoPath, SessionId};
 use watchfire_core::workspace::{
-    BranchInfo, Candidate, CaptureRequest, Captured, Commit, Exchanged, Merge, MergeRequest, OpenRequest,
-    Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed, RescueRef, RevertRequest,
-    Reverted, Scratch, Workspace, WorkspaceKey,
+    BranchInfo, Candidate, CaptureRequest, Captured, Commit, Exchanged, InTargets, Merge, MergeGuard,
+    MergeRequest, OpenRequest, Opened, Pruned, PublishRequest, Published, Recovery, RemoveRequest, Removed,
+    RescueRef, RevertRequest, Reverted, Scratch, Workspace, WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -18,13 +18,17 @@ use crate::branches::prune;
 use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
 use crate::guest::exchange as guest;
+use crate::index::hidden::Hidden;
 use crate::merge::prepare;
-use crate::merge::revert;
+use crate::merge::revert::{self, Found};
 use crate::options::GitOptions;
+use crate::plain::{snapshot, store};
 use crate::private::import;
 use crate::publish::convert;
 use crate::publish::publication;
-use crate::repository::project::Project;
+use crate::repository::last_merge::LastMerge;
+use crate::repository::layout::Layout;
+use crate::repository::project::{Kind, Project};
 use crate::worktree::capture;
 use crate::worktree::checkout;
 use crate::worktree::ignore::Ignore;
@@ -49,6 +53,27 @@ impl GitWorkspace {
     /// or in a format that libgit2 cannot read (sha256, reftable, partial clones).
     pub fn open(root: impl AsRef<Path>, options: GitOptions) -> Result<Self> {
         Ok(Self { project: Arc::new(Project::find(root.as_ref(), options)?) })
+    }
+
+    /// Opens the project at `root`: its repository, or, for a folder that [`init_plain`](crate::init::init_plain) made ready, the
+    /// snapshots in `store`, where no agent may reach. A plain folder that has got a repository is a project of git from then on;
+    /// work from before is held. A folder whose repository is gone is never taken for a plain one.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); `workspace_broken` if the folder was a repository and `.git` is gone; `conflict` if its
+    /// snapshots are in another store.
+    pub fn open_with_snapshots(
+        root: impl AsRef<Path>,
+        store: impl AsRef<Path>,
+        options: GitOptions,
+    ) -> Result<Self> {
+        Ok(Self { project: Arc::new(store::find(root.as_ref(), store.as_ref(), options)?) })
+    }
+
+    /// Returns true if the project is a folder without git, of which snapshots are taken.
+    #[must_use]
+    pub fn has_snapshots(&self) -> bool {
+        self.project.kind == Kind::Plain
     }
 
     /// Returns all rescued work.
@@ -110,7 +135,33 @@ impl GitWorkspace {
     /// `not_found` if no work was opened under this key.
     pub async fn diff(&self, request: &DiffRequest) -> Result<Diff> {
         let request = request.clone();
-        self.blocking(move |project| diff::diff(project, &request)).await
+        self.blocking(move |project| diff::diff(project.holding(&request.key)?, &request)).await
+    }
+
+    /// Carries over what sessions in the root left, and returns remarks for a person.
+    pub(crate) async fn after_recovery(&self) -> Result<Vec<String>> {
+        self.blocking(|project| {
+            let mut attention = guest::make_up(project)?;
+            attention.extend(convert::undefined(project)?);
+            Ok(attention)
+        })
+        .await
+    }
+
+    /// Works on what is under a key. Refuses if a part of it lies in a repository that the project no longer names.
+    async fn alone<T: Send + 'static>(
+        &self,
+        key: &WorkspaceKey,
+        work: impl FnOnce(&Project) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let key = key.clone();
+        self.blocking(move |project| {
+            if Layout::read(&project.state(), &key)?.is_some() {
+                return Err(several(&key));
+            }
+            work(project.holding(&key)?)
+        })
+        .await
     }
 
     async fn blocking<T: Send + 'static>(
@@ -121,6 +172,23 @@ impl GitWorkspace {
         let done = tokio::task::spawn_blocking(move || work(&project)).await;
         // The work panicked, or the runtime is shutting down.
         done.map_err(|e| Error::new(ErrorKind::Internal, "git work was cut off").with_source(e))?
+    }
+}
+
+fn several(key: &WorkspaceKey) -> Error {
+    let message = "the work is in several repositories, and the project does not name them any more: put them back into \
+                   `repositories`";
+    Error::new(ErrorKind::NotSupported, message)
+        .with("key", key)
+        .with("file", "project.yaml")
+        .with("field", "repositories")
+}
+
+/// Returns an error if the merge went to other repositories too: taken back in one alone, the others would not fit it.
+fn refuse_several(project: &Project, request: &RevertRequest) -> Result<()> {
+    match LastMerge::of(project, &request.of, &request.commit)? {
+        Some(last) if last.has_others() => Err(several(&request.of)),
+        _ => Ok(()),
     }
 }
 
@@ -141,12 +209,12 @@ impl Workspace for GitWorkspace {
 
     async fn open(&self, request: &OpenRequest) -> Result<Opened> {
         let request = request.clone();
-        self.blocking(move |project| open::open(project, &request)).await
+        self.alone(&request.key.clone(), move |project| open::open(project, &request)).await
     }
 
-    async fn enter(&self, session: &SessionId, isolated: bool) -> Result<Opened> {
-        let session = session.clone();
-        self.blocking(move |project| guest::enter(project, &session, isolated)).await
+    async fn enter(&self, session: &SessionId, isolated: bool, guard: &MergeGuard) -> Result<Opened> {
+        let (session, guard) = (session.clone(), guard.clone());
+        self.blocking(move |project| guest::enter(project, &session, isolated, &guard)).await
     }
 
     async fn exchange(&self, session: &SessionId) -> Result<Exchanged> {
@@ -161,23 +229,35 @@ impl Workspace for GitWorkspace {
 
     async fn capture(&self, request: &CaptureRequest) -> Result<Captured> {
         let request = request.clone();
-        self.blocking(move |project| capture::capture(project, &request)).await
+        self.alone(&request.key.clone(), move |project| capture::capture(project, &request)).await
     }
 
     async fn import(&self, key: &WorkspaceKey) -> Result<()> {
         let key = key.clone();
-        self.blocking(move |project| import::import(project, &project.open()?, &key)).await
+        let import = move |project: &Project| {
+            let project = project.holding(&key)?;
+            import::import(project, &project.open()?, &key)
+        };
+        self.blocking(import).await
     }
 
     async fn uncommitted(&self, key: &WorkspaceKey) -> Result<Vec<RepoPath>> {
         let key = key.clone();
-        self.blocking(move |project| capture::uncommitted(project, &key)).await
+        self.blocking(move |project| capture::uncommitted(project.holding(&key)?, &key)).await
     }
 
     async fn ignored(&self, mut paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         self.blocking(move |project| {
             let ignore = Ignore::new(project)?;
-            paths.retain(|path| ignore.covers(&project.root, path));
+            // No snapshot has them, so they are as little in a task's folder as ignored files.
+            let hidden = match project.kind {
+                Kind::Plain => snapshot::secrets(&project.root),
+                Kind::Git | Kind::Past => Hidden::new(&[], &project.root),
+            };
+            let is_out = |path: &PathBuf| {
+                ignore.covers(&project.root, path) || hidden.has(path.as_os_str().as_encoded_bytes())
+            };
+            paths.retain(is_out);
             Ok(paths)
         })
         .await
@@ -185,17 +265,22 @@ impl Workspace for GitWorkspace {
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {
         let request = request.clone();
-        self.blocking(move |project| prepare::prepare(project, &request)).await
+        self.alone(&request.key.clone(), move |project| prepare::prepare(project, &request)).await
     }
 
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {
         let candidate = candidate.clone();
-        self.blocking(move |project| checkout::checkout(project, &candidate)).await
+        self.alone(&candidate.key.clone(), move |project| checkout::checkout(project, &candidate)).await
     }
 
     async fn publish(&self, candidate: &Candidate, request: &PublishRequest) -> Result<Published> {
         let (candidate, request) = (candidate.clone(), request.clone());
-        self.blocking(move |project| publication::publish(project, &candidate, &request)).await
+        let publish = move |project: &Project| match candidate.others.is_empty() {
+            true => publication::publish(project.holding(&candidate.key)?, &candidate, &request),
+            // Its parts belong together.
+            false => Err(several(&candidate.key)),
+        };
+        self.blocking(publish).await
     }
 
     async fn is_published(&self, target: &str, commit: &Commit) -> Result<bool> {
@@ -203,19 +288,40 @@ impl Workspace for GitWorkspace {
         self.blocking(move |project| publication::is_published(project, &target, &commit)).await
     }
 
+    async fn found_in_targets(&self, candidate: &Candidate) -> Result<InTargets> {
+        if !candidate.others.is_empty() {
+            return Err(several(&candidate.key));
+        }
+        let contained = self.is_published(&candidate.target, &candidate.commit).await?;
+        Ok(if contained { InTargets::All } else { InTargets::None })
+    }
+
     async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
         let key = key.clone();
-        self.blocking(move |project| rescue::rescue(project, &key, attempt)).await
+        self.blocking(move |project| rescue::rescue(project.holding(&key)?, &key, attempt)).await
     }
 
     async fn remove(&self, request: &RemoveRequest) -> Result<Removed> {
         let request = request.clone();
-        self.blocking(move |project| remove::remove(project, &request)).await
+        self.alone(&request.key.clone(), move |project| remove::remove(project, &request)).await
     }
 
     async fn revert(&self, request: &RevertRequest) -> Result<Reverted> {
         let request = request.clone();
-        self.blocking(move |project| revert::revert(project, &request)).await
+        self.blocking(move |project| {
+            refuse_several(project, &request)?;
+            revert::revert(project, &request)
+        })
+        .await
+    }
+
+    async fn can_revert(&self, of: &WorkspaceKey, commit: &Commit, target: &str) -> Result<bool> {
+        let request = RevertRequest::new(of.clone(), of.clone(), commit.clone(), target, "");
+        self.blocking(move |project| {
+            refuse_several(project, &request)?;
+            Ok(!matches!(revert::look(project, &request)?, Found::Nothing))
+        })
+        .await
     }
 
     async fn list(&self) -> Result<Vec<BranchInfo>> {
@@ -234,12 +340,8 @@ impl Workspace for GitWorkspace {
     }
 
     async fn recover(&self) -> Result<Recovery> {
-        self.blocking(|project| {
-            let mut recovery = recover::recover(project)?;
-            recovery.attention.extend(guest::make_up(project)?);
-            recovery.attention.extend(convert::undefined(project)?);
-            Ok(recovery)
-        })
-        .await
+        let mut recovery = self.blocking(recover::recover).await?;
+        recovery.attention.extend(self.after_recovery().await?);
+        Ok(recovery)
     }
 }

@@ -6,8 +6,14 @@
 #[path = "confined/base.rs"]
 mod base;
 #[cfg(target_os = "linux")]
+#[path = "confined/budget.rs"]
+mod budget;
+#[cfg(target_os = "linux")]
 #[path = "confined/closed_home.rs"]
 mod closed_home;
+#[cfg(target_os = "linux")]
+#[path = "confined/file_systems.rs"]
+mod file_systems;
 #[cfg(target_os = "linux")]
 #[path = "confined/fuzz.rs"]
 mod fuzz;
@@ -110,12 +116,17 @@ const TESTS: &[(&str, Test)] = &[
     ("unusual_homes_work_or_are_refused", closed_home::unusual_homes_work_or_are_refused),
     ("layers_leave_nothing", closed_home::layers_leave_nothing),
     ("caches_are_kept_for_the_project", kept::caches_are_kept_for_the_project),
+    ("sessions_at_once_share_no_layer", kept::sessions_at_once_share_no_layer),
     ("terminals_work", lifecycle::terminals_work),
     ("signals_arrive", lifecycle::signals_arrive),
     ("ends_are_ends", lifecycle::ends_are_ends),
     ("works_in_a_group_that_cannot_be_seen", lifecycle::works_in_a_group_that_cannot_be_seen),
     ("replaced_files_stay_covered", lifecycle::replaced_files_stay_covered),
     ("replaced_files_stay_covered_without_watchers", lifecycle::replaced_files_stay_covered_without_watchers),
+    ("replaced_files_stay_covered_in_a_flood", lifecycle::replaced_files_stay_covered_in_a_flood),
+    ("a_folder_in_place_of_a_file_is_covered", lifecycle::a_folder_in_place_of_a_file_is_covered),
+    ("a_covered_name_moves_with_its_folder", lifecycle::a_covered_name_moves_with_its_folder),
+    ("watches_cannot_be_used_up", budget::watches_cannot_be_used_up),
     ("sessions_work_under_a_guardian", session::sessions_work_under_a_guardian),
     ("limits_hold", limits::limits_hold),
     ("a_fork_bomb_ends", limits::a_fork_bomb_ends),
@@ -156,6 +167,13 @@ fn main() {
         }
         for (name, test) in TESTS {
             add(&mut trials, filter, variant, name, test);
+        }
+        #[cfg(target_os = "linux")]
+        for row in file_systems::ROWS.iter().filter(|_| file_systems::IN_PLACE.contains(&variant.name)) {
+            let name = format!("caches_on_{}", row.name);
+            add(&mut trials, filter, variant, &name, |bench, helper| {
+                file_systems::ask(row, variant.name, bench, &helper)
+            });
         }
         #[cfg(target_os = "linux")]
         for probe in questions::GROUPS.iter().flat_map(|(_, probes)| *probes) {

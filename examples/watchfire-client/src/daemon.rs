@@ -30,9 +30,9 @@ const START: Duration = Duration::from_secs(20);
 /// Pause between two tries to reach one that starts.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Bounds the memory pools that glibc makes for threads. By default it makes eight for each core, which never give back what they once
-/// needed: of an idle daemon half of its memory.
-const POOLS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
+/// Variables with which a daemon gives memory back. glibc makes eight pools for each core, which keep what they once needed: of an
+/// idle daemon half of its memory. And once a large block was freed, it keeps blocks of that size too, up to 32 MiB, unless a limit is set.
+pub const ALLOCATOR: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "131072")];
 
 /// A connection to the daemon of a home, over its socket. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -75,8 +75,10 @@ impl Daemon {
                 .with_hint(format!("its log is {}", log.display()))
         };
         let mut command = command.clone();
-        if !command.env().any(|(name, _)| name == POOLS.0) {
-            command = command.with_env(POOLS.0, POOLS.1);
+        for (name, value) in ALLOCATOR {
+            if !command.env().any(|(set, _)| set == name) {
+                command = command.with_env(name, value);
+            }
         }
         let start = || {
             let started = spawn(&command, SpawnOptions::default().with_group(Group::Session));

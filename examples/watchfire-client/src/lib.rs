@@ -14,7 +14,7 @@ mod talk;
 mod work;
 
 pub use client::{Client, SendOptions};
-pub use daemon::{Daemon, environment, meta, raw_channel};
+pub use daemon::{ALLOCATOR, Daemon, environment, meta, raw_channel};
 pub use follow::FollowAll;
 #[cfg(feature = "tls")]
 pub use remote::{Bearer, Remote, RemoteChannel};

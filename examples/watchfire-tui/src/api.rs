@@ -470,7 +470,15 @@ impl Api {
     }
 
     async fn branches(&self, daemon: &Daemon) -> Result<Message, Status> {
-        Ok(Message::Branches(daemon.branches().list_branches(self.id()).await?.into_inner().branches))
+        let own = daemon.branches().list_branches(self.id()).await?.into_inner().branches;
+        let request = work_proto::ListOtherBranchesRequest { project_id: self.project.clone() };
+        let others = match daemon.work().list_other_branches(request).await {
+            Ok(others) => others.into_inner().branches,
+            // A daemon of an earlier version.
+            Err(status) if status.code() == Code::Unimplemented => Vec::new(),
+            Err(status) => return Err(status),
+        };
+        Ok(Message::Branches(own, others))
     }
 
     /// Makes the call of a command and returns its answer as a message. Changes arrive separately, as events.

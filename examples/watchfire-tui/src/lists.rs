@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 use watchfire_client::daemon_proto as proto;
-use watchfire_client::work_proto::{Cost, GetCostsResponse, Work};
+use watchfire_client::work_proto::{Cost, GetCostsResponse, OtherBranch, Work};
 use watchfire_core::model::Dollars;
 
 use crate::alerts;
@@ -119,14 +119,31 @@ pub(crate) fn fill(model: &mut Model, (kind, rows): (Kind, Vec<Row>)) {
     }
 }
 
-pub(crate) fn of_branches(branches: &[proto::Branch]) -> (Kind, Vec<Row>) {
+pub(crate) fn of_branches(own: &[proto::Branch], others: &[OtherBranch]) -> (Kind, Vec<Row>) {
     let row = |branch: &proto::Branch| {
         let proto::Branch { name, status, target, ahead, behind, subject, task_number, .. } = branch;
         let of = if target.is_empty() { String::new() } else { format!(" of {target}") };
         let text = format!("{name}  {status}{of}  +{ahead} -{behind}  {subject}");
         Row { text, task: *task_number, ..Row::default() }
     };
-    (Kind::Branches, branches.iter().map(row).collect())
+    // Keys on a part mean the whole work: it is merged and removed together.
+    let part = |other: &OtherBranch| {
+        let OtherBranch { task_number, repository, name, status, target, ahead, behind, .. } = other;
+        let of = if target.is_empty() { String::new() } else { format!(" of {target}") };
+        let text = format!("  in {repository}: {name}  {status}{of}  +{ahead} -{behind}");
+        Row { text, task: *task_number, ..Row::default() }
+    };
+    let is_of = |other: &OtherBranch, branch: &proto::Branch| {
+        other.task_number > 0 && other.task_number == branch.task_number
+    };
+    let mut rows = Vec::new();
+    for branch in own {
+        rows.push(row(branch));
+        rows.extend(others.iter().filter(|other| is_of(other, branch)).map(part));
+    }
+    // Their own branch is gone.
+    rows.extend(others.iter().filter(|other| !own.iter().any(|branch| is_of(other, branch))).map(part));
+    (Kind::Branches, rows)
 }
 
 pub(crate) fn of_trash(tasks: &[proto::Task]) -> (Kind, Vec<Row>) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 use watchfire_client::daemon_proto as proto;
-use watchfire_client::work_proto::{DiffLine, GetCostsResponse, Work};
+use watchfire_client::work_proto::{DiffLine, GetCostsResponse, OtherBranch, Work};
 use watchfire_core::model::Question;
 use watchfire_core::terminal::{Line, Snapshot};
 
@@ -81,8 +81,8 @@ pub enum Message {
     Diff(i32, Vec<DiffLine>),
     /// The colours of a task's diff, which come after it.
     Inked(i32, Inks),
-    /// The branches of tasks.
-    Branches(Vec<proto::Branch>),
+    /// The branches of tasks, and those that they have in other repositories.
+    Branches(Vec<proto::Branch>, Vec<OtherBranch>),
     /// The tasks in the trash.
     Trash(Vec<proto::Task>),
     /// The costs of tasks.

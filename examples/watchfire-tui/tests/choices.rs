@@ -4,6 +4,7 @@ mod support;
 
 use support::{at_work, model, press, task, type_in};
 use watchfire_client::daemon_proto as proto;
+use watchfire_client::work_proto::OtherBranch;
 use watchfire_tui::message::{Command, Message};
 use watchfire_tui::model::Overlay;
 use watchfire_tui::update::update;
@@ -33,13 +34,31 @@ fn branches_and_the_trash_are_lists() {
     };
     assert_eq!(press(&mut model, &["b"]), [Command::ListBranches]);
     assert!(press(&mut model, &["m", "x"]).is_empty(), "nothing is there yet");
-    update(&mut model, Message::Branches(vec![branch(3), branch(6), branch(0)]));
+    update(&mut model, Message::Branches(vec![branch(3), branch(6), branch(0)], Vec::new()));
     assert_eq!(press(&mut model, &["j", "m"]), [Command::MergeBranch(6)]);
     assert_eq!(press(&mut model, &["x"]), [Command::DeleteBranch { task: 6, discard: false }]);
     assert!(press(&mut model, &["j", "m", "x", "X"]).is_empty(), "it is no task's");
     assert_eq!(press(&mut model, &["P"]), [Command::PruneBranches]);
     assert_eq!(press(&mut model, &["k", "X", "y"]), [Command::DeleteBranch { task: 6, discard: true }]);
     assert!(model.overlay.is_none());
+
+    let part = OtherBranch {
+        task_number: 3,
+        repository: "../lib".to_owned(),
+        name: "watchfire/0003@app-1".to_owned(),
+        status: "unmerged".to_owned(),
+        target: "main".to_owned(),
+        ahead: 2,
+        ..Default::default()
+    };
+    press(&mut model, &["b"]);
+    update(&mut model, Message::Branches(vec![branch(3), branch(6)], vec![part]));
+    let shown = support::text(&model);
+    let at = |text: &str| shown.lines().position(|line| line.contains(text)).unwrap();
+    let told = "in ../lib: watchfire/0003@app-1  unmerged of main  +2 -0";
+    assert_eq!(at(told), at("watchfire/0006") - 1, "below the branch of its task: {shown}");
+    assert_eq!(press(&mut model, &["j", "m"]), [Command::MergeBranch(3)], "all parts are merged together");
+    press(&mut model, &["esc"]);
 
     assert_eq!(press(&mut model, &["T"]), [Command::ListTrash]);
     let deleted = proto::Task { deleted_at: "2026-02-03T12:00:00Z".to_owned(), ..task(9, "Old", "draft") };

@@ -298,7 +298,10 @@ fn every_screen() {
                     subject: "Create the schema".to_owned(),
                     ..Default::default()
                 };
-                update(model, Message::Branches(vec![branch(3, "merged"), branch(6, "unmerged")]));
+                update(
+                    model,
+                    Message::Branches(vec![branch(3, "merged"), branch(6, "unmerged")], Vec::new()),
+                );
                 press(model, &["j"]);
             }),
         ),

@@ -9,6 +9,8 @@ use watchfire_core::model::{Project, ProjectId, Task, TaskNumber};
 use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::store::{Home, TaskQuery, TaskStore, YamlOptions, YamlStore};
 use watchfire_core::{Error, ErrorKind, Result};
+use watchfire_git::{GitOptions, GitWorkspace};
+use watchfired::Repositories;
 
 use crate::out::Out;
 use crate::status;
@@ -79,6 +81,11 @@ pub(crate) fn home_path() -> Result<PathBuf> {
 /// Opens the home at `path` without watching it: a command reads it when needed.
 pub(crate) async fn open_home(path: PathBuf) -> Result<Home> {
     Home::open_with(path, clock(), &YamlOptions::new("").with_watch(false)).await
+}
+
+/// Opens the repository of the project at `root`, or the snapshots of its folder.
+pub(crate) async fn workspace(root: &Path, options: GitOptions) -> Result<GitWorkspace> {
+    Repositories::own(&open_home(home_path()?).await?, root, options).await
 }
 
 pub(crate) fn clock() -> Arc<dyn Clock> {

@@ -35,7 +35,7 @@ fn it_is_started_shown_and_ended() {
     assert!(locked["hint"].as_str().unwrap().contains("without --embedded"), "{locked}");
 
     let stopped = world.run(&root, ["daemon", "stop", "--json"]).good().json();
-    assert_eq!((&stopped["stopped"], &stopped["agents_left"]), (&true.into(), &0.into()));
+    assert_eq!((stopped["stopped"].as_bool(), stopped["agents_left"].as_u64()), (Some(true), Some(0)));
     world.run(&root, ["daemon", "stop"]).code(1);
     world.run(&root, ["run", "1", "--no-wait"]).good();
 }
@@ -84,8 +84,14 @@ fn runs_go_to_the_daemon() {
     world.run(&root, ["answer", "3", "8080"]).good();
     until("it is merged", || world.states(&root)[2].1 == "merged");
     // What no call of the API may do, a person may in a program of their own.
-    let refused = world.run(&root, ["run", "4", "--no-sandbox", "--json"]).code(1).json_error();
-    assert_eq!(refused["code"], "permission_denied");
+    let way = "watchfire daemon stop --agents, then watchfire";
+    let commands = ["run 4", "wildfire", "generate tasks"].map(|words| (words, words));
+    for (command, typed) in commands.into_iter().chain([("send-back 4 again", "send-back 4 TEXT")]) {
+        let args = command.split(' ').chain(["--no-sandbox", "--json"]);
+        let refused = world.run(&root, args).code(1).json_error();
+        assert_eq!(refused["code"], "permission_denied");
+        assert_eq!(refused["hint"], format!("{way} {typed} --embedded --no-sandbox"), "{command:?}");
+    }
     world.run(&root, ["run", "4", "--no-merge"]).good();
     let merged = world.run(&root, ["branches", "merge", "4"]).good().stdout;
     assert!(merged.contains("#0004 merged"), "{merged}");

@@ -154,10 +154,22 @@ fn doctor_fails_where_no_task_could_run() {
     fails("time_limit: forever", "✗ project.yaml  time_limit: invalid duration");
     fails("verify: ['no-such-program --all']", "not installed: no-such-program");
     fails("setup: ['no-such-program']", "✗ setup");
+    let last = fs::read_to_string(root.join(".watchfire/project.yaml")).unwrap().lines().count() + 1;
+    fails("verfy: ['false']", &format!("did you mean `verify`? (line {last})"));
     world.run(&root, ["task", "add", "--title", "Other", "--ready", "--agent", "codex"]).good();
     let said = world.run(&root, ["doctor"]).code(3).stdout;
     assert!(said.contains("wanted by #0001"), "{said}");
     world.run(&root, ["task", "rm", "1"]).good();
+    // No run takes a draft, but its person may have misspelt the name.
+    world.run(&root, ["task", "add", "--title", "Later"]).good();
+    let file = root.join(".watchfire/tasks/0002.yaml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}agent: codxe\n")).unwrap();
+    let said = world.run(&root, ["doctor"]).stdout;
+    assert!(said.contains("· codxe") && said.contains("wanted by #0002 (a draft)"), "{said}");
+    let listed = world.run(&root, ["task", "list"]).good().stdout;
+    assert!(listed.contains("there is no agent codxe"), "{listed}");
+    world.run(&root, ["task", "rm", "2"]).good();
     // Only where the machine itself is sound.
     assert_eq!(world.run(&root, ["doctor"]).code, Some(if good { 0 } else { 3 }));
 }

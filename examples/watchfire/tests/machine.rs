@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use libtest_mimic::Arguments;
-use support::{World, trial};
+use support::{World, no_sandbox, trial};
 
 fn main() {
     watchfire_core::process::helper::run_if_asked();
@@ -25,14 +25,6 @@ fn main() {
         trial("a_full_disk", no_small_disk(), a_full_disk),
     ];
     libtest_mimic::run(&arguments, trials).exit();
-}
-
-fn no_sandbox() -> Option<String> {
-    let world = World::new();
-    let report = world.run(world.folder.path(), ["doctor", "--json"]).json();
-    let works =
-        report["sandboxes"].as_array()?.iter().any(|s| s["available"] == true && s["sandbox"] != "none");
-    (!works).then(|| "no sandbox works on this machine".to_owned())
 }
 
 fn no_namespaces() -> Option<String> {

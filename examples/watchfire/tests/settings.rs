@@ -42,10 +42,14 @@ fn settings_of_the_project_are_changed_one_by_one() {
         ("merge.batch", "0", "a number from 1 on"),
         ("verfy", "x", "not a setting that can be changed here"),
         ("quux", "x", "all others are in .watchfire/project.yaml"),
+        ("git.repositories", "[~/lib]", "watchfire settings --global git.repositories VALUE"),
+        ("repositories", "[../lib]", "it is changed in .watchfire/project.yaml"),
     ] {
         let before = file();
         let error = world.run(&root, ["settings", key, value, "--json"]).code(1).json_error();
         assert!(error.to_string().contains(expected), "{error}");
+        // Where the answer is known, the list of all keys would hide it.
+        assert!(!key.ends_with("repositories") || error["details"]["expected"].is_null(), "{error}");
         assert_eq!(file(), before);
     }
     for (key, code) in [("default_agent", "unknown_backend"), ("default_sandbox", "unknown_sandbox")] {

@@ -273,6 +273,11 @@ fn what_was_merged_is_undone() {
     let refused = world.run(&root, ["undo", "9"]).code(1).stderr;
     assert!(refused.contains("no such task"), "{refused}");
     let before = world.git(&root, &["rev-parse", "main"]);
+    // What is refused uses up no number.
+    world.git(&root, &["branch", "elsewhere", "main~2"]);
+    let refused = world.run(&root, ["undo", "1", "--into", "elsewhere"]).code(1).stderr;
+    assert!(refused.contains("the branch does not contain the merge"), "{refused}");
+    world.git(&root, &["branch", "-D", "elsewhere"]);
     let said = world.run(&root, ["undo", "1"]).good().stdout;
     assert!(said.contains("the last merge of #0001 is taken back by #0003"), "{said}");
     assert!(!root.join("one.txt").exists() && root.join("two.txt").exists());

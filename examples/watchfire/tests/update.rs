@@ -26,8 +26,12 @@ fn set(world: &World, key: &str, value: &str) {
 fn a_newer_release_is_found_and_installed() {
     let world = World::new();
     let at = world.empty("x");
-    let said = world.run(&at, ["update"]).code(2).stderr;
-    assert!(said.contains("no source of releases is set") && said.contains("updates.source"), "{said}");
+    let said = world.run(&at, ["update"]).code(1).stderr;
+    assert!(
+        said.contains("no source of releases is configured") && said.contains("updates.source"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
     let source = releases(&world, &["v0.0.1", "v98.0.0", "v99.0.0-rc.1", "latest"]);
     set(&world, "updates.source", source.to_str().unwrap());
     let ours = env!("CARGO_PKG_VERSION");

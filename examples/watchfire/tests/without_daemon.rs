@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::{Winsize, tcsetwinsize};
 use support::on_terminal::OnTerminal;
-use support::until;
 use support::with_daemon::WithDaemon;
+use support::{Running, World, until};
 
 /// A project whose task 1 talks, and waits for input.
 fn talking() -> (WithDaemon, PathBuf) {
@@ -32,14 +32,22 @@ fn talks(with: &WithDaemon, root: &Path) {
     until("its file says so", || fs::read_to_string(&agents).is_ok_and(|text| text.contains("Talks")));
 }
 
+/// Starts to follow, and returns once it sees what the agent says: what was said before is not shown.
+fn following(world: &World, root: &Path, target: &str) -> Running {
+    let mut follow = world.start(root, ["follow", target]);
+    until("it follows", || {
+        world.run(root, ["send", "1", "--wait-until", "idle", "again"]).good();
+        follow.has("you said: again")
+    });
+    follow
+}
+
 /// Commands that wait go on with the next daemon, whether the last one was killed or ended in order.
 #[test]
 fn who_watches_goes_on_with_the_next_daemon() {
     let (with, root) = talking();
     let world = &with.0;
-    let mut follow = world.start(&root, ["follow", "1"]);
-    world.run(&root, ["send", "1", "--wait-until", "idle", "one"]).good();
-    follow.wait_for("you said: one");
+    let mut follow = following(world, &root, "1");
     let waits = world.start(&root, ["wait", "1", "--until", "off"]);
     for end in ["kill", "stop"] {
         match end {
@@ -62,10 +70,10 @@ fn who_watches_goes_on_with_the_next_daemon() {
 fn a_daemon_that_does_not_come_back_is_missed_in_plain_words() {
     let (with, root) = talking();
     let world = &with.0;
-    let mut follow = world.start(&root, ["follow", "all"]);
     let wait = world.start(&root, ["wait", "1", "--until", "off"]);
-    let ask = world.start(&root, ["ask", "1", "which port?"]);
     let run = world.start(&root, ["run", "1"]);
+    let mut follow = following(world, &root, "all");
+    let ask = world.start(&root, ["ask", "1", "which port?"]);
     follow.wait_for("inquiry");
     with.kill(&root);
     for args in [

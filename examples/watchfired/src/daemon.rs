@@ -1,6 +1,7 @@
 //! What the services share: the orchestrator, and the projects that it has open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 use tokio_stream::StreamExt as _;
 use watchfire_core::clock::{Clock as _, SystemClock};
 use watchfire_core::model::{ProjectEntry, ProjectId, ProjectStatus, Timestamp};
@@ -33,7 +35,7 @@ struct Inner {
     /// Held while a project is opened, so that two calls do not open it twice.
     opening: tokio::sync::Mutex<()>,
     /// Archived projects whose files are watched.
-    archived: Mutex<BTreeSet<ProjectId>>,
+    archived: Mutex<BTreeMap<ProjectId, AbortHandle>>,
     /// Counts how often a project was opened or closed.
     turns: watch::Sender<u64>,
     /// Notified when a life changed.
@@ -161,10 +163,13 @@ impl Daemon {
                 tracing::warn!(project = %entry.project_id, "not opened: {}", error.report());
             }
         }
-        let gone = |id: &ProjectId| entries.iter().all(|entry| entry.project_id != *id);
-        let gone: Vec<_> = self.projects().into_iter().filter(|project| gone(project.id())).collect();
-        for project in gone {
-            self.close(project.id()).await;
+        let archived: Vec<_> = lock(&self.0.archived).keys().cloned().collect();
+        let known =
+            self.projects().iter().map(|project| project.id().clone()).chain(archived).collect::<Vec<_>>();
+        for id in known {
+            if entries.iter().all(|entry| entry.project_id != id) {
+                self.leave(&id).await;
+            }
         }
         Ok(())
     }
@@ -175,6 +180,14 @@ impl Daemon {
         if let Some(project) = held {
             project.close().await;
             self.turned();
+        }
+    }
+
+    /// Closes a project that is registered no more, and waits no more until it is active.
+    pub(crate) async fn leave(&self, id: &ProjectId) {
+        self.close(id).await;
+        if let Some(waiting) = lock(&self.0.archived).remove(id) {
+            waiting.abort();
         }
     }
 
@@ -218,8 +231,11 @@ impl Daemon {
         }
         if is_archived(&*self.store_at(entry).await?).await? {
             // The only project of a command has a person in front of it, who runs it again.
-            if !self.0.trusts && lock(&self.0.archived).insert(entry.project_id.clone()) {
-                tokio::spawn(self.clone().reopen(entry.clone()));
+            if !self.0.trusts
+                && let Entry::Vacant(place) = lock(&self.0.archived).entry(entry.project_id.clone())
+            {
+                // It takes itself out at its end, and waits for this lock until it is in.
+                place.insert(tokio::spawn(self.clone().reopen(entry.clone())).abort_handle());
             }
             return Ok(None);
         }
@@ -275,6 +291,8 @@ impl Daemon {
     fn reopen(self, entry: ProjectEntry) -> Task {
         Box::pin(async move {
             let becomes_active = async {
+                // It may have been removed before this could be told to end.
+                self.entry(entry.project_id.as_str()).await?;
                 let options = YamlOptions::new(self.home().state_dir(&entry.project_id));
                 let store = YamlStore::open(&entry.path, Arc::new(SystemClock), options).await?;
                 let mut changes = store.subscribe();

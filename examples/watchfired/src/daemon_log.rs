@@ -10,7 +10,7 @@ use watchfire_core::{Error, Result};
 /// Size at which the log becomes `daemon.log.1`, and a new one begins.
 const LARGEST: u64 = 4 << 20;
 
-/// Log of a daemon, of bounded size however long the daemon runs and whatever it has to say.
+/// Log of a daemon, of bounded size.
 #[derive(Debug)]
 pub(crate) struct DaemonLog {
     path: PathBuf,

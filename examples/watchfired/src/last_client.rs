@@ -79,6 +79,10 @@ impl Left {
         is_connected: bool,
         now: Instant,
     ) {
+        // Of projects that are closed nothing is remembered: whoever opens one again is its client.
+        self.known.retain(|id| projects.contains(id));
+        self.followed.retain(|id| projects.contains(id));
+        self.since.retain(|id, _| projects.contains(id));
         for id in projects {
             let is_followed = is_followed(id);
             if is_followed {
@@ -163,5 +167,7 @@ mod tests {
         assert_eq!(look("", false, 50), "");
         assert_eq!(look("a", true, 54), "");
         assert_eq!(look("a", true, 60), "b");
+        left.look(&[], |_| true, true, second(61));
+        assert!(left.known.is_empty() && left.followed.is_empty() && left.since.is_empty(), "{left:?}");
     }
 }

@@ -18,6 +18,7 @@ mod notify;
 #[cfg(feature = "otel")]
 mod otel;
 mod program;
+mod repositories;
 mod service;
 #[cfg(feature = "tls")]
 mod tls;
@@ -27,6 +28,7 @@ mod within;
 pub use daemon::Daemon;
 pub use life::{Options, run};
 pub use program::{DaemonArgs, main, program};
+pub use repositories::Repositories;
 pub use service::{history, queue};
 #[cfg(feature = "tls")]
 pub use tls::{TlsArgs, TlsOptions};

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{World, id, start, until, until_task};
-use watchfire_api::DaemonFile;
+use watchfire_api::{DaemonFile, daemon_proto as proto};
 use watchfire_client::Daemon;
 use watchfire_core::process::CommandSpec;
 
@@ -361,6 +361,31 @@ async fn an_archived_project_rests_until_it_is_active() {
     .await;
     until_task(&daemon, &project, 1, "merged").await;
     until_task(&daemon, &project, 2, "merged").await;
+}
+
+/// An archived project that is removed leaves no watch on its folder, nor anything else that would wait for it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_archived_project_that_is_removed_is_waited_for_no_more() {
+    let world = World::new();
+    let running = world.start(&[]);
+    let daemon = world.connect().await;
+    let watches = || {
+        let infos = fs::read_dir(format!("/proc/{}/fdinfo", running.file.pid)).unwrap();
+        let infos = infos.flatten().filter_map(|info| fs::read_to_string(info.path()).ok());
+        infos.map(|info| info.matches("inotify wd:").count()).sum::<usize>()
+    };
+    let before = watches();
+    for name in ["one", "two"] {
+        let project_id = world.project(&daemon, name).await.project_id;
+        let status = Some("archived".to_owned());
+        let archive =
+            proto::UpdateProjectRequest { project_id: project_id.clone(), status, ..Default::default() };
+        daemon.projects().update_project(archive).await.unwrap();
+        until("its files are watched", || async { watches() > before }).await;
+        daemon.projects().delete_project(id(&project_id)).await.unwrap();
+        until("nothing of it is watched", || async { watches() == before }).await;
+    }
 }
 
 /// What a person writes into the settings holds for the next start, without a restart of the daemon, and though no task changes.

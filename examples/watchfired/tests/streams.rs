@@ -350,7 +350,8 @@ async fn issues_are_told_and_taken_back() {
     let status = daemon.agents().get_agent_status(id(&project)).await.unwrap().into_inner();
     assert_eq!(status.issue.unwrap().issue_type, "rate_limited");
     daemon.agents().stop_agent(id(&project)).await.unwrap();
-    assert_eq!(next(&mut issues).await.issue_type, "");
+    // It may be told again before, with what is known of it by then.
+    while !next(&mut issues).await.issue_type.is_empty() {}
 }
 
 /// A deadline ends a call, and a stream, with its own code.

@@ -1,5 +1,6 @@
 //! Functions that several backends share.
 
+pub(crate) mod caches;
 pub(crate) mod carry;
 pub(crate) mod credentials;
 pub(crate) mod failed_access;

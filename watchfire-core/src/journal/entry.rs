@@ -129,7 +129,7 @@ pub(super) mod tests {
         let run = Run::new(RunId(1), Scope::All, RunOptions::default(), at.clone());
         let mut life = Life::new(LifeId(1), Subject::Task { task }, at.clone());
         (life.run, life.attempt) = (Some(run.id), Attempt(1));
-        let how = Ending::Merged { commit: Some("c2".into()), target: Some("main".into()) };
+        let how = Ending::merged(Some("c2".into()), Some("main".into()));
         let states = [
             LifeState::Starting,
             LifeState::Running,

@@ -230,7 +230,7 @@ impl OldState {
                 LifeState::Queued
             }
             Some(OldTaskState::Ended { ending }) => match ending {
-                OldEnding::Merged { commit, target } => ended(Ending::Merged { commit, target }),
+                OldEnding::Merged { commit, target } => ended(Ending::merged(commit, target)),
                 OldEnding::Nothing => ended(Ending::Nothing),
                 OldEnding::Unmerged => {
                     // The task's file carries the claim, and its dependants must wait until the work is

@@ -206,6 +206,19 @@ pub(super) fn paths_below_root<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<St
     Ok(paths)
 }
 
+/// Reads paths that lead from the project's root to other folders.
+pub(super) fn paths_from_root<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    let paths = Option::<Vec<String>>::deserialize(d)?.unwrap_or_default();
+    let is_relative =
+        |path: &String| !path.is_empty() && Path::new(path).is_relative() && !path.starts_with('~');
+    if let Some(path) = paths.iter().find(|path| !is_relative(path)) {
+        let expected = "expected a path relative to the project, such as ../lib";
+        let error = Error::new(ErrorKind::InvalidInput, expected);
+        return Err(in_file::<D>(error.with("value", format_args!("{path:?}"))));
+    }
+    Ok(paths)
+}
+
 /// Reads paths anywhere, where `~` stands for the home folder.
 pub(super) fn places<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathBuf>, D::Error> {
     let paths = Option::<Vec<PathBuf>>::deserialize(d)?.unwrap_or_default();
@@ -254,6 +267,9 @@ mod tests {
             ("copy", json!(["/etc/passwd"]), false),
             ("protected", json!([".git/config"]), false),
             ("protected", json!(["ci/", "a"]), true),
+            ("repositories", json!(["../lib", "../../more"]), true),
+            ("repositories", json!(["/srv/lib"]), false),
+            ("repositories", json!(["~/lib"]), false),
             ("sandbox_rules", json!({ "deny": ["~/x", "/y"] }), true),
             ("sandbox_rules", json!({ "deny": ["x"] }), false),
             ("sandbox_rules", json!({ "deny": ["~/../x"] }), false),

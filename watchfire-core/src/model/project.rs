@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::form::{color, commands, from_one, paths_below_root, time_span};
+use super::form::{color, commands, from_one, paths_below_root, paths_from_root, time_span};
 use super::lenient::or_default;
 use super::task::defer_empty;
 use super::timestamp::optional;
@@ -33,6 +33,9 @@ pub struct Project {
     /// The merge target. Empty: the branch that was checked out when the attempt began.
     #[serde(default, skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub default_branch: String,
+    /// Further repositories in which its tasks work, by paths relative to the root. The settings must allow them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "paths_from_root")]
+    pub repositories: Vec<String>,
     /// The backend of its sessions. Empty defers to the settings.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "defer_empty")]
     pub default_agent: Option<BackendName>,
@@ -117,6 +120,7 @@ impl Project {
             status: ProjectStatus::Active,
             color: String::new(),
             default_branch: String::new(),
+            repositories: Vec::new(),
             default_agent: None,
             sandbox: String::new(),
             sandbox_rules: ProjectSandbox::default(),

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::form::{events, theme, time_span_or_never, variables};
+use super::form::{events, places, theme, time_span_or_never, variables};
 use super::keys::{Key, KeyFile};
 use super::lenient::{map_or_default, or_default, or_true};
 use super::words::in_words;
@@ -171,6 +171,9 @@ pub struct GitSettings {
     /// True if changes of hooks, of attributes that name drivers and of `.gitmodules` are merged without asking.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", deserialize_with = "or_default")]
     pub allow_git_wiring: bool,
+    /// Repositories, or folders of repositories, that projects may name as theirs beside their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "places")]
+    pub repositories: Vec<PathBuf>,
     /// Unknown fields.
     #[serde(flatten)]
     pub extra: Extra,

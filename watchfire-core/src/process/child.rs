@@ -65,6 +65,17 @@ pub(super) fn with_default_signals(command: &mut Command) {
     unsafe { command.pre_exec(reset_signals) };
 }
 
+/// Lowers the child's priority by so many steps.
+pub(super) fn stand_back(command: &mut Command, steps: i32) {
+    let lower = move || {
+        // A child that may not goes on as it is.
+        let _ = rustix::process::nice(steps);
+        Ok(())
+    };
+    // SAFETY: the closure makes a system call only.
+    unsafe { command.pre_exec(lower) };
+}
+
 /// Resets ignored and blocked signals, which would otherwise survive exec: an agent that inherits an ignored SIGTERM
 /// could not be asked to end.
 fn reset_signals() -> io::Result<()> {

@@ -16,7 +16,8 @@ use crate::{Error, ErrorKind, Result};
 pub enum Liveness {
     /// The process runs.
     Alive,
-    /// The process has ended: it is gone, a zombie, or from an earlier boot.
+    /// The process has ended: it is gone, a zombie, from an earlier boot, or no program runs in it any more, and the kernel is about to
+    /// remove it.
     Dead,
     /// Not known. Must not be treated as `Dead`.
     Unknown,
@@ -66,7 +67,7 @@ impl ProcessIdentity {
         match Stat::read(self.pid) {
             // Recorded where start times are not known: the number may have been reused.
             Ok(_) if self.start_time == 0 => Liveness::Unknown,
-            Ok(stat) if stat.start_time == self.start_time && !stat.ended => Liveness::Alive,
+            Ok(stat) if stat.start_time == self.start_time && !stat.ended && !stat.leaving => Liveness::Alive,
             Ok(_) => Liveness::Dead,
             Err(_) if exists(self.pid) == Some(false) => Liveness::Dead,
             Err(_) => Liveness::Unknown,

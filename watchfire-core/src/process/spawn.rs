@@ -26,6 +26,7 @@ pub struct SpawnOptions {
     stderr: Stdio,
     descriptors: Vec<Descriptor>,
     group: Group,
+    niceness: i32,
 }
 
 /// The process group and session of a child.
@@ -54,6 +55,7 @@ impl Default for SpawnOptions {
             stderr: Stdio::null(),
             descriptors: Vec::new(),
             group: Group::default(),
+            niceness: 0,
         }
     }
 }
@@ -92,6 +94,13 @@ impl SpawnOptions {
     #[must_use]
     pub fn with_group(mut self, group: Group) -> Self {
         self.group = group;
+        self
+    }
+
+    /// Lowers the priority by so many steps of the program `nice`. Default: as this process.
+    #[must_use]
+    pub fn with_niceness(mut self, steps: i32) -> Self {
+        self.niceness = steps;
         self
     }
 }
@@ -150,6 +159,9 @@ fn prepare(spec: &CommandSpec, options: SpawnOptions) -> Result<(Command, Vec<Ow
         }
         Group::Session => child::lead_session(&mut command, false),
         Group::Terminal => child::lead_session(&mut command, true),
+    }
+    if options.niceness > 0 {
+        child::stand_back(&mut command, options.niceness);
     }
     // Hooks run in the order in which they are added: close everything first, then place descriptors.
     child::close_descriptors(&mut command);

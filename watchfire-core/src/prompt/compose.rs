@@ -505,6 +505,20 @@ fn workspace(context: &PromptContext) -> String {
     if let Some(target) = &context.target {
         lines.push(format!("- It is meant for: {}", neutralise(&one_line(target, 500))));
     }
+    if !context.others.is_empty() {
+        let also = "- Your task is in several repositories. These folders are yours too, each a repository with a branch of \
+                    your own. Commit in each that you change; all are merged together:";
+        lines.push(also.to_owned());
+        lines.extend(context.others.iter().map(|part| {
+            let branch = part.branch.as_deref().unwrap_or_default();
+            format!(
+                "  - {}: {}, branch {}",
+                path(&part.repository),
+                path(&part.folder),
+                neutralise(&one_line(branch, 500))
+            )
+        }));
+    }
     lines.push(format!("- Watchfire's files for this session: {}", path(&paths.files())));
     lines.push(
         "- What a sandbox refuses you is not yours: do not work around it, say what you would have needed."

@@ -238,6 +238,8 @@ pub(crate) struct PromptContext {
     pub(crate) branch: Option<String>,
     /// Branch that the work is merged into.
     pub(crate) target: Option<String>,
+    /// The agent's folders in other repositories.
+    pub(crate) others: Vec<OtherFolder>,
     /// Commands that the merged result must pass.
     pub(crate) verify: Vec<String>,
     /// The user's standing instructions for this project, or empty.
@@ -248,6 +250,15 @@ pub(crate) struct PromptContext {
     pub(crate) wording: BTreeMap<PromptSection, String>,
     /// The commands by which the agent speaks with others, if it has them.
     pub(crate) commands: Option<Commands>,
+}
+
+/// An agent's folder in another repository than the project's own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct OtherFolder {
+    /// The repository, relative to the project's root.
+    pub(crate) repository: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) branch: Option<String>,
 }
 
 /// The commands by which an agent speaks with others.
@@ -278,6 +289,7 @@ impl PromptContext {
             paths,
             branch: None,
             target: None,
+            others: Vec::new(),
             verify: project.verify.clone(),
             instructions: String::new(),
             memory: String::new(),
@@ -297,6 +309,13 @@ impl PromptContext {
     #[must_use]
     pub(crate) fn with_attempt(mut self, attempt: Attempt, previous: Option<PreviousAttempt>) -> Self {
         (self.attempt, self.previous) = (attempt, previous);
+        self
+    }
+
+    /// Sets the agent's folders in other repositories.
+    #[must_use]
+    pub(crate) fn with_others(mut self, others: Vec<OtherFolder>) -> Self {
+        self.others = others;
         self
     }
 

@@ -21,6 +21,8 @@ mod peers;
 #[cfg(feature = "orchestrator")]
 pub(crate) use compose::compose;
 #[cfg(feature = "orchestrator")]
-pub(crate) use context::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback};
+pub(crate) use context::{
+    Assignment, Commands, OtherFolder, PreviousAttempt, PromptContext, SessionPaths, Setback,
+};
 #[cfg(feature = "orchestrator")]
 pub(crate) use peers::{asked, ended};

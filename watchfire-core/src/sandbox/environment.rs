@@ -14,7 +14,8 @@ use super::policy::glob;
 pub struct EnvironmentPolicy {
     /// Patterns of names that pass.
     pub allow: Vec<String>,
-    /// Patterns of names that pass unless the value is an address with a login, such as a proxy with its password.
+    /// Patterns of names that pass unless the value has a secret in it: an address with a login, such as a proxy with its
+    /// password, a token, or an option that sets one.
     #[serde(default)]
     pub usual: Vec<String>,
     /// Patterns of names that do not pass, even if a pattern in `allow` matches. A literal name in `allow` is stronger.
@@ -36,7 +37,7 @@ impl EnvironmentPolicy {
     pub fn passes_with(&self, name: &OsStr, value: &OsStr) -> bool {
         // The user who names a variable has decided about its value too.
         let is_named = name.to_str().is_some_and(|name| self.allow.iter().any(|pattern| pattern == name));
-        is_named || (self.passes(name) && !value_has_login(&value.to_string_lossy()))
+        is_named || (self.passes(name) && !value_has_secret(&value.to_string_lossy()))
     }
 
     /// Returns the variables that pass.
@@ -45,6 +46,45 @@ impl EnvironmentPolicy {
         let passing = environment.iter().filter(|(name, value)| self.passes_with(name, value));
         passing.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
+}
+
+/// Beginnings of values that are secrets, wherever they stand.
+const TOKENS: &[&str] = &[
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "npm_",
+    "pypi-",
+    "xoxb-",
+    "xoxp-",
+    "sk-",
+    "akia",
+];
+
+/// Length from which what begins so is more than a word.
+const LONG: usize = 16;
+
+/// Names of options and properties that set a secret, at the end of their own name: `--auth-token=`, `-Ddb.password=`.
+const SETTING: &[&str] =
+    &["token=", "password=", "passwd=", "passphrase=", "secret=", "apikey=", "api_key=", "api-key="];
+
+/// Returns true if `value` is a token of a known service.
+#[must_use]
+pub fn is_token(value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    value.len() >= LONG && TOKENS.iter().any(|begin| value.starts_with(begin))
+}
+
+fn value_has_secret(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    // Anaconda's servers take a token as a part of the path.
+    value_has_login(value)
+        || value.split(['"', '\'', ' ', '=', ',', ';']).any(is_token)
+        || SETTING.iter().any(|name| lower.contains(name))
+        || (lower.contains("://") && lower.contains("/t/"))
 }
 
 /// Returns true if the value of a variable is or holds an address with a login, in any spelling that programs take.
@@ -92,6 +132,28 @@ mod tests {
         };
         let passed: Vec<_> = policy.filter(&environment).into_keys().collect();
         assert_eq!(passed, ["HTTPS_PROXY", "NAMED_PROXY"]);
+    }
+
+    #[test]
+    fn a_secret_among_options_is_seen() {
+        for secret in [
+            "https://conda.invalid/t/tk-123-abc/x",
+            "ghp_0123456789abcdefghij",
+            "--cfg key=\"sk-0123456789abcdefghij\"",
+            "-Xmx1g -Dpassword=hunter2",
+            "code --token=abc",
+        ] {
+            assert!(value_has_secret(secret), "{secret}");
+        }
+        for plain in [
+            "/usr/bin:/home/me/.password-store/bin:/opt/token",
+            "-C target-cpu=native",
+            "sk-short",
+            "code --wait",
+            "https://proxy.invalid:3128/",
+        ] {
+            assert!(!value_has_secret(plain), "{plain}");
+        }
     }
 
     #[test]

@@ -17,11 +17,12 @@ mod policy;
 #[cfg(feature = "orchestrator")]
 mod refusal;
 mod report;
+mod secret_names;
 mod set;
 
 pub use contract::{Confined, Denials, Descriptor, Lasting, Sandbox, SandboxGuard};
 pub use decide::{Access, Decision, Verdict};
-pub use environment::{EnvironmentPolicy, has_login};
+pub use environment::{EnvironmentPolicy, has_login, is_token};
 #[cfg(feature = "runtime")]
 pub use follow_links::follow_links;
 pub use none::NoSandbox;

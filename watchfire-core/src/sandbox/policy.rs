@@ -32,6 +32,10 @@ pub struct SandboxPolicy {
     /// the command has ended, but for what is [`kept`](Self::kept). [`SandboxPolicy::decide`] judges the real folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<PathBuf>,
+    /// Those of the [`replaced`](Self::replaced) folders whose content tools can get again. Where the sandbox can neither put
+    /// a layer over one nor copy it, the command sees an empty folder that it can write, instead of one to be read only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<PathBuf>,
     /// Folder for the content of [`replaced`](Self::replaced) folders while the command runs. It is created if only it
     /// is missing. `None`: below the folder for temporary files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -284,6 +288,7 @@ impl SandboxPolicy {
             patterns: self.patterns.clone(),
             binds: self.binds.clone(),
             replaced: self.replaced.clone(),
+            caches: self.caches.clone(),
             layers: self.layers.clone(),
             kept: self.kept.clone(),
             files: self.files.clone(),
@@ -307,6 +312,7 @@ pub struct SandboxPolicyBuilder {
     patterns: Vec<NamePattern>,
     binds: Vec<Bind>,
     replaced: Vec<PathBuf>,
+    caches: Vec<PathBuf>,
     layers: Option<PathBuf>,
     kept: Option<Kept>,
     files: Vec<OwnFile>,
@@ -371,6 +377,13 @@ impl SandboxPolicyBuilder {
     #[must_use]
     pub fn replace(mut self, path: impl Into<PathBuf>) -> Self {
         self.replaced.push(path.into());
+        self
+    }
+
+    /// Lets a replaced folder be empty where it can be no layer: see [`SandboxPolicy::caches`].
+    #[must_use]
+    pub fn cache(mut self, path: impl Into<PathBuf>) -> Self {
+        self.caches.push(path.into());
         self
     }
 
@@ -507,6 +520,7 @@ impl SandboxPolicyBuilder {
             patterns: self.patterns,
             binds: self.binds,
             replaced: self.replaced,
+            caches: self.caches,
             layers: self.layers,
             kept: self.kept,
             files: self.files,

@@ -117,6 +117,13 @@ pub(crate) enum Fact {
         /// True if the target contains it.
         contained: bool,
     },
+    /// The targets were asked the same, and some contain their part of the candidate.
+    HalfPublished {
+        /// The life.
+        life: LifeId,
+        /// The obstacle, which names them.
+        by: Obstacle,
+    },
     /// Another orchestrator took over the task of a life.
     ClaimLost(LifeId),
     /// Another project of this orchestrator met an issue of a backend, or saw it cleared.

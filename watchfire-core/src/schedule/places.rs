@@ -23,6 +23,7 @@ impl Fact {
             Self::TicketOver { .. } => "ticket over",
             Self::HeldTried { .. } => "held tried",
             Self::Published { .. } => "published",
+            Self::HalfPublished { .. } => "half published",
             Self::ClaimLost(_) => "claim lost",
             Self::BackendBlocked { .. } => "backend blocked",
             Self::Noticed(_) => "noticed",

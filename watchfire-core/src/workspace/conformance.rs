@@ -8,8 +8,9 @@ use std::fs;
 use std::path::Path;
 
 use super::{
-    BranchStatus, Candidate, CaptureRequest, Commit, Exchanged, Merge, MergeRequest, ObstacleKind,
-    OpenRequest, Opened, PublishRequest, Published, RemoveRequest, Removed, Workspace, WorkspaceKey,
+    BranchStatus, Candidate, CaptureRequest, Commit, Exchanged, Merge, MergeGuard, MergeRequest,
+    ObstacleKind, OpenRequest, Opened, PublishRequest, Published, RemoveRequest, Removed, Workspace,
+    WorkspaceKey,
 };
 use crate::ErrorKind;
 use crate::conformance::cases;
@@ -51,7 +52,7 @@ cases! {
 async fn a_session_in_the_root_comes_and_goes(workspace: &dyn Workspace) {
     let (session, stranger) = (SessionId::random(), SessionId::random());
     for isolated in [false, true] {
-        let opened = workspace.enter(&session, isolated).await.expect("the root");
+        let opened = workspace.enter(&session, isolated, &MergeGuard::default()).await.expect("the root");
         assert_eq!(opened.cwd, workspace.root());
         assert!(isolated || opened.binds.is_empty(), "{opened:?}");
         assert!(opened.binds.iter().all(|bind| bind.source.exists() && bind.target.exists()), "{opened:?}");
@@ -404,6 +405,14 @@ async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {
             // A person has to find the checkout and the file to clear the way.
             assert_eq!(obstacle.checkout.as_deref(), Some(workspace.root()));
             assert_eq!(obstacle.files.iter().map(|f| f.as_bytes()).collect::<Vec<_>>(), [FILE.as_bytes()]);
+        }
+        // Where edits of the person are commits of the target, they are merged with.
+        Published::Moved => {
+            assert_eq!(text(&workspace.root().join(FILE)), mine);
+            let candidate = self::candidate(workspace, &opened, 1).await;
+            assert!(matches!(publish(workspace, &candidate).await, Published::Done { .. }));
+            assert_eq!(text(&workspace.root().join(FILE)), mine.replace('9', "nine"));
+            return;
         }
         other => panic!("expected to be held, got {other:?}"),
     }

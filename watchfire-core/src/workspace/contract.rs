@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BranchInfo, Candidate, Captured, Commit, Exchanged, Merge, Opened, Pruned, Published, Recovery, Removed,
-    RescueRef, Reverted, Scratch,
+    BranchInfo, Candidate, Captured, Commit, Exchanged, InTargets, Merge, Opened, Pruned, Published,
+    Recovery, Removed, RescueRef, Reverted, Scratch,
 };
 use crate::model::{Attempt, MergeStrategy, RepoPath, SessionId, TaskNumber};
 use crate::sandbox::NamePattern;
@@ -28,7 +28,9 @@ use crate::{Error, ErrorKind, Result};
 ///   ref there; `publish` moves the target and updates a checkout of the target only where that touches no local edit;
 ///   the other two do what a session in the root did, and only where the person did nothing else;
 /// - `publish` is atomic: the target moves from the candidate's base to its commit or not at all, and a candidate is
-///   published at most once;
+///   published at most once. With parts in several repositories, all targets move, or none, except where a process is
+///   killed, or a target moves in the same moment: then the rest is completed at the next start, or the candidate is
+///   held as [half published](super::ObstacleKind::HalfPublished);
 /// - nothing that an agent wrote (hooks, filters, configuration, a replaced `.git`) is ever run;
 /// - every call may be repeated after a crash, and [`recover`](Self::recover) completes or undoes what was left.
 ///
@@ -64,12 +66,13 @@ pub trait Workspace: Debug + Send + Sync + 'static {
 
     /// Prepares the root itself for a session that works there beside its person, as a chat does. If it is `isolated`
     /// (see [`OpenRequest::isolated`]), the session gets private copies of the repository, and
-    /// [`exchange`](Self::exchange) carries over what either side does. May be repeated.
+    /// [`exchange`](Self::exchange) carries over what either side does, but for commits that change what `guard` holds. May be
+    /// repeated.
     ///
     /// # Errors
-    /// Errors of the disk.
-    async fn enter(&self, session: &SessionId, isolated: bool) -> Result<Opened> {
-        let (_, _) = (session, isolated);
+    /// `invalid_input` for a protected path that leads out of the repository; errors of the disk.
+    async fn enter(&self, session: &SessionId, isolated: bool, guard: &MergeGuard) -> Result<Opened> {
+        let (_, _, _) = (session, isolated, guard);
         Ok(Opened::at(self.root()))
     }
 
@@ -121,7 +124,9 @@ pub trait Workspace: Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Merges the work with the current target, in memory. Moves no ref and changes no file.
+    /// Merges the work with the current target, in memory. Moves no ref and changes no file. Where the person's edits become
+    /// commits by themselves, as in a folder without git, those come first; and edits in the way of
+    /// [`publish`](Self::publish) are a target that has moved.
     ///
     /// Onto another candidate, the work is merged with the target as it would be after that one. Publishing the
     /// result publishes both; publishing the other afterwards is `Done`. The base of such a candidate is that of the
@@ -150,6 +155,16 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     /// Errors of the disk. The answer is then not known, and must not be guessed.
     async fn is_published(&self, target: &str, commit: &Commit) -> Result<bool>;
 
+    /// Returns whether the targets of a candidate contain it. A candidate that has its parts in several repositories can
+    /// be in some of them only.
+    ///
+    /// # Errors
+    /// As [`is_published`](Self::is_published).
+    async fn found_in_targets(&self, candidate: &Candidate) -> Result<InTargets> {
+        let contained = self.is_published(&candidate.target, &candidate.commit).await?;
+        Ok(if contained { InTargets::All } else { InTargets::None })
+    }
+
     /// Puts the work under this key, committed or not, under a ref of its own that nothing else moves. Returns `None`
     /// if there is no work.
     ///
@@ -173,6 +188,16 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     async fn revert(&self, request: &RevertRequest) -> Result<Reverted> {
         Err(Error::new(ErrorKind::NotSupported, "this workspace takes no merge back")
             .with("key", &request.key))
+    }
+
+    /// Returns true if [`revert`](Self::revert) of the `commit` by which the work `of` was merged into `target` would find
+    /// something to take back, or something in its way. Changes nothing.
+    ///
+    /// # Errors
+    /// The errors of [`revert`](Self::revert), except those about the new key.
+    async fn can_revert(&self, of: &WorkspaceKey, commit: &Commit, target: &str) -> Result<bool> {
+        let (_, _, _) = (of, commit, target);
+        Ok(true)
     }
 
     /// Returns all branches and folders of agents.
@@ -231,6 +256,14 @@ pub enum WorkspaceKey {
     },
     /// The work of chats that have a folder of their own.
     Chat,
+    /// The part of some work that lies in another repository than the rest.
+    #[non_exhaustive]
+    Part {
+        /// Name of the project that works there too: small letters, digits and hyphens.
+        of: Box<str>,
+        /// The key of the work in that project.
+        key: Box<Self>,
+    },
 }
 
 impl WorkspaceKey {
@@ -246,12 +279,19 @@ impl WorkspaceKey {
         Self::Task { task, parallel }
     }
 
-    /// Returns the task, if the work is on one.
+    /// Returns the key of the part that lies in another repository, for the project named `of`.
+    #[must_use]
+    pub fn part(&self, of: &str) -> Self {
+        Self::Part { of: of.into(), key: Box::new(self.clone()) }
+    }
+
+    /// Returns the task, if the work is on one of the project's own.
     #[must_use]
     pub fn task(&self) -> Option<TaskNumber> {
         match self {
             Self::Task { task, .. } => Some(*task),
-            Self::Chat => None,
+            // The number is that of another project's task.
+            Self::Chat | Self::Part { .. } => None,
         }
     }
 }
@@ -265,13 +305,18 @@ struct Written {
     parallel: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     chat: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<Box<str>>,
 }
 
 impl From<WorkspaceKey> for Written {
     fn from(key: WorkspaceKey) -> Self {
         match key {
-            WorkspaceKey::Task { task, parallel } => Self { task: Some(task), parallel, chat: false },
-            WorkspaceKey::Chat => Self { task: None, parallel: None, chat: true },
+            WorkspaceKey::Task { task, parallel } => {
+                Self { task: Some(task), parallel, chat: false, of: None }
+            }
+            WorkspaceKey::Chat => Self { task: None, parallel: None, chat: true, of: None },
+            WorkspaceKey::Part { of, key } => Self { of: Some(of), ..Self::from(*key) },
         }
     }
 }
@@ -280,11 +325,15 @@ impl TryFrom<Written> for WorkspaceKey {
     type Error = &'static str;
 
     fn try_from(written: Written) -> std::result::Result<Self, Self::Error> {
-        match (written.task, written.chat) {
-            (Some(task), false) => Ok(Self::Task { task, parallel: written.parallel }),
-            (None, true) => Ok(Self::Chat),
-            _ => Err("a key names either a task or the chats"),
-        }
+        let key = match (written.task, written.chat) {
+            (Some(task), false) => Self::Task { task, parallel: written.parallel },
+            (None, true) => Self::Chat,
+            _ => return Err("a key names either a task or the chats"),
+        };
+        Ok(match written.of {
+            Some(of) => Self::Part { of, key: Box::new(key) },
+            None => key,
+        })
     }
 }
 
@@ -295,13 +344,15 @@ impl From<TaskNumber> for WorkspaceKey {
 }
 
 impl fmt::Display for WorkspaceKey {
-    /// Writes `0001`, `0001.2` for a parallel attempt, or `chat`: the last part of folder and branch.
+    /// Writes `0001`, `0001.2` for a parallel attempt, `chat`, or `0001@shop` for a part: the last part of folder and
+    /// branch.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Task { task, parallel: None } => write!(f, "{task}"),
             // A dot, which no task number contains, so that the two parts can be told apart again.
             Self::Task { task, parallel: Some(parallel) } => write!(f, "{task}.{parallel}"),
             Self::Chat => f.write_str("chat"),
+            Self::Part { of, key } => write!(f, "{key}@{of}"),
         }
     }
 }

@@ -9,6 +9,7 @@ mod contract;
 mod in_place;
 mod obstacle;
 mod outcome;
+mod part;
 
 pub use contract::{
     CaptureRequest, MergeGuard, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, RevertRequest,
@@ -17,6 +18,8 @@ pub use contract::{
 pub use in_place::InPlace;
 pub use obstacle::{Obstacle, ObstacleKind};
 pub use outcome::{
-    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, Exchanged, LeftOut,
-    LeftOutReason, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Reverted, Scratch,
+    BranchInfo, BranchSize, BranchStatus, Candidate, Captured, Commit, Conflict, Exchanged, InTargets,
+    LeftOut, LeftOutReason, Merge, Opened, Pruned, Published, Recovery, Removed, RescueRef, Reverted,
+    Scratch,
 };
+pub use part::{BranchPart, CandidatePart, OpenedPart};

@@ -92,6 +92,9 @@ macro_rules! obstacles {
 }
 
 obstacles! {
+    /// The work began in a folder without git, which has a repository now.
+    BegunInSnapshots = "begun_in_snapshots",
+        "take the commits over as the message says; then `watchfire task draft N` and `watchfire branches delete N --discard` let go of the work";
     /// The target got changes that the rewritten work cannot be replayed on, or the work contains the old target.
     BranchRewritten = "branch_rewritten",
         "rebase the agent's own commits (`git rebase --onto TARGET BEGINNING` in its folder), or close the task: its commits stay on the branch";
@@ -104,6 +107,9 @@ obstacles! {
     /// The work changes files that git runs or obeys: hooks, drivers of attributes, `.gitmodules`.
     GitWiring = "git_wiring",
         "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept`";
+    /// The work is in the targets of some of its repositories, and the target of another has moved since it was merged.
+    HalfPublished = "half_published",
+        "look at the repositories that the message names; `watchfire branches merge N` merges again what is missing, and publishes it";
     /// Another git command holds the lock of the index, or left it behind.
     IndexLocked = "index_locked",
         "wait for the git command that runs there; if none does, remove index.lock in its git directory";
@@ -115,7 +121,7 @@ obstacles! {
     IndexUnsupported = "index_unsupported",
         "run `git config core.splitIndex false` and `git update-index --no-split-index` in the checkout";
     /// Local edits would be overwritten.
-    LocalEdits = "local_edits", "commit these edits, or set them aside with `git stash`";
+    LocalEdits = "local_edits", "commit these edits, or set them aside with `git stash`; move files away that git does not track";
     /// A merge, rebase, bisection or the like is under way in the checkout.
     OperationUnderWay = "operation_under_way", "finish what is under way there, or abort it";
     /// The file system of the checkout is full.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Obstacle, WorkspaceKey};
+use super::{BranchPart, CandidatePart, Obstacle, OpenedPart, WorkspaceKey};
 use crate::model::{Attempt, RepoPath};
 use crate::sandbox::{Bind, Rule};
 
@@ -65,6 +65,8 @@ pub struct Opened {
     pub rescued: Vec<RescueRef>,
     /// Remarks that a person should see.
     pub attention: Vec<String>,
+    /// The folders of the same work in other repositories, in the project's order.
+    pub others: Vec<OpenedPart>,
 }
 
 impl Opened {
@@ -82,6 +84,7 @@ impl Opened {
             reused: false,
             rescued: Vec::new(),
             attention: Vec::new(),
+            others: Vec::new(),
         }
     }
 }
@@ -140,6 +143,8 @@ impl LeftOut {
 pub enum LeftOutReason {
     /// The folder is a repository of its own.
     NestedRepository,
+    /// A file with the name of a secret, which the sandbox hides.
+    SecretName,
     /// A FIFO, socket or device.
     Special,
     /// Larger than the limit for one file.
@@ -152,6 +157,7 @@ impl LeftOutReason {
     pub fn code(self) -> &'static str {
         match self {
             Self::NestedRepository => "nested_repository",
+            Self::SecretName => "secret_name",
             Self::Special => "special",
             Self::TooLarge => "too_large",
         }
@@ -162,8 +168,9 @@ impl LeftOutReason {
     pub fn why(self) -> &'static str {
         match self {
             Self::NestedRepository => "a repository of its own",
+            Self::SecretName => "the name of a secret",
             Self::Special => "no regular file",
-            Self::TooLarge => "larger than the limit for one file",
+            Self::TooLarge => "larger than 512 MiB, the limit for one file",
         }
     }
 }
@@ -204,6 +211,9 @@ pub struct Candidate {
     /// The commit that the work was merged onto: the base, or a candidate that waits for it. `None` if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub onto: Option<Commit>,
+    /// The candidate's parts in other repositories, in the project's order. All are published together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<CandidatePart>,
 }
 
 impl Candidate {
@@ -217,7 +227,21 @@ impl Candidate {
         work: Commit,
     ) -> Self {
         let (target, tree) = (target.into(), tree.into());
-        Self { key, target, base, commit, tree, work, tool_files: Vec::new(), onto: None }
+        Self { key, target, base, commit, tree, work, tool_files: Vec::new(), onto: None, others: Vec::new() }
+    }
+
+    /// Adds the parts in other repositories.
+    #[must_use]
+    pub fn with_others(mut self, others: Vec<CandidatePart>) -> Self {
+        self.others = others;
+        self
+    }
+
+    /// Returns the commit that holds work of this candidate's own in its first target. `None` if only its parts in other
+    /// repositories bring something.
+    #[must_use]
+    pub fn own_commit(&self) -> Option<&Commit> {
+        (self.onto.as_ref() != Some(&self.commit)).then_some(&self.commit)
     }
 
     /// Names the commit that the work was merged onto.
@@ -275,7 +299,9 @@ pub enum Published {
         /// The checkouts that were updated.
         checkouts: Vec<PathBuf>,
     },
-    /// A checkout of the target is in the way. Nothing has changed; the same candidate may be published again.
+    /// A checkout of the target is in the way. Nothing has changed; the same candidate may be published again. Where the
+    /// obstacle is [`HalfPublished`](super::ObstacleKind::HalfPublished), some targets have moved, and the work must be
+    /// merged again.
     Held(Obstacle),
     /// The target is at the candidate's commit, but a checkout could not be updated. The next
     /// [`recover`](super::Workspace::recover) or `publish` completes it.
@@ -290,6 +316,18 @@ impl Published {
     pub fn done(checkouts: Vec<PathBuf>) -> Self {
         Self::Done { checkouts }
     }
+}
+
+/// Whether the targets of a candidate contain it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum InTargets {
+    /// None does.
+    None,
+    /// All do: the candidate is published.
+    All,
+    /// Some do. The obstacle names which.
+    Some(Obstacle),
 }
 
 type CleanUp = Box<dyn FnOnce(&Path) + Send + Sync>;
@@ -416,6 +454,9 @@ pub struct BranchInfo {
     pub subject: Option<String>,
     /// Size of its changes since it left its target. `None` where that is not known.
     pub size: Option<BranchSize>,
+    /// The branches of the same work in other repositories, in the project's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<BranchPart>,
 }
 
 /// Size of a branch's changes.
@@ -451,6 +492,7 @@ impl BranchInfo {
             committed_at: None,
             subject: None,
             size: None,
+            others: Vec::new(),
         }
     }
 }
@@ -492,4 +534,6 @@ pub struct Recovery {
     pub attention: Vec<String>,
     /// Publications whose target has moved, but whose checkouts still could not be updated.
     pub incomplete: Vec<Obstacle>,
+    /// Publications in several repositories of which some targets have moved, and the others cannot.
+    pub half: Vec<Obstacle>,
 }

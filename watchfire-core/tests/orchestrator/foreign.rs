@@ -4,9 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
+use tokio::sync::OwnedMutexGuard;
 use watchfire_core::ErrorKind;
+use watchfire_core::model::TaskStatus;
 use watchfire_core::orchestrator::RunRequest;
 use watchfire_core::schedule::{Change, Ending, Life, LifeState, NoticeCode, StopReason, Wait};
+use watchfire_core::store::TaskPatch;
 
 use super::faulty::{Faults, Fragile, How, Loud};
 use super::panics::{ends, is_internal};
@@ -26,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_store_that_cannot_be_reached_pauses_starts", a_store_that_cannot_be_reached),
         trial("tasks_are_read_after_a_panic_of_their_stream", tasks_are_read_after_a_panic),
         trial("new_tasks_are_seen_while_others_end", new_tasks_are_seen_while_others_end),
+        trial("tasks_read_before_a_merge_do_not_stop_it", tasks_read_before_a_merge_do_not_stop_it),
     ]
 }
 
@@ -210,22 +214,11 @@ async fn new_tasks_are_seen_while_others_end() {
     let held = faults.listed().lock_owned().await;
     let second = world.task("second", DONE).await;
     faults.add("listed", Some(second), How::Passes, 1);
-    // Lets the list that waits return, and keeps the one after it.
-    let pass_one = async |held| {
-        let next = tokio::spawn(faults.listed().lock_owned());
-        tokio::task::yield_now().await;
-        drop(held);
-        next.await.unwrap()
-    };
-    let mut held = held;
-    while faults.met() == 0 {
-        held = within(pass_one(held)).await;
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let held = until_listed(&faults, held).await;
     // The second task is on a board that was read, but not taken in.
     std::fs::write(&go, "").unwrap();
     world.ended(first).await;
-    let held = within(pass_one(held)).await;
+    let held = within(pass_one(&faults, held)).await;
     // By this board. Its session reads the tasks, too.
     world.life(|life| life.subject.task() == Some(second)).await;
     drop(held);
@@ -233,4 +226,56 @@ async fn new_tasks_are_seen_while_others_end() {
     std::fs::write(&stop, "").unwrap();
     within(run.wait()).await.unwrap();
     world.orchestrator.shutdown().await;
+}
+
+/// Lets the list that waits return, and keeps the one after it.
+async fn pass_one(faults: &Faults, held: OwnedMutexGuard<()>) -> OwnedMutexGuard<()> {
+    let next = tokio::spawn(faults.listed().lock_owned());
+    tokio::task::yield_now().await;
+    drop(held);
+    next.await.unwrap()
+}
+
+/// Lets lists return until the one with the fault waits.
+async fn until_listed(faults: &Faults, mut held: OwnedMutexGuard<()>) -> OwnedMutexGuard<()> {
+    while faults.met() == 0 {
+        held = within(pass_one(faults, held)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    held
+}
+
+/// They show the task as a draft, which it was then.
+async fn tasks_read_before_a_merge_do_not_stop_it() {
+    let (mut world, faults) = faulty().await;
+    let go = world.temp.path().join("go");
+    world.configure(&format!("verify: [\"until test -e '{}'; do sleep 0.01; done\"]\n", go.display()));
+    let (task, other) = (world.task("t", DONE).await, world.task("other", DONE).await);
+    let request = RunRequest::task(task).with_merge(false);
+    within(world.project.run(request).await.unwrap().wait()).await.unwrap();
+    let held = faults.listed().lock_owned().await;
+    let draft = TaskPatch::new().with_status(TaskStatus::Draft);
+    world.project.store().update(task, draft, None, None).await.unwrap();
+    faults.add("listed", Some(task), How::Passes, 1);
+    let held = until_listed(&faults, held).await;
+    let done = TaskPatch::new().with_status(TaskStatus::Done).with_success(true);
+    world.project.store().update(task, done, None, None).await.unwrap();
+    faults.add("listed", Some(task), How::Passes, 1);
+    let merged = tokio::spawn({
+        let project = world.project.clone();
+        async move { project.merge(task).await }
+    });
+    let is_asked = async || {
+        let ledger = world.project.ledger().await.unwrap();
+        faults.met() > 1 || ledger.lives.values().any(|life| life.subject.task() == Some(task))
+    };
+    while !is_asked().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(held);
+    // It begins with a board of its own, so the old one is known by then.
+    world.project.run(RunRequest::task(other).with_merge(false)).await.unwrap();
+    std::fs::write(go, "").unwrap();
+    assert_eq!(within(merged).await.unwrap().unwrap().word(), "merged");
+    world.ended(other).await;
 }

@@ -135,7 +135,11 @@ async fn a_chat_is_resumed() {
     first.stop();
     let kept = within(async {
         loop {
-            if let Some(kept) = world.project.ended_chats().await.unwrap().pop() {
+            // It is kept a moment before its life ends.
+            let lives = world.project.subscribe(None).await.unwrap().snapshot.lives;
+            if let Some(kept) = world.project.ended_chats().await.unwrap().pop()
+                && lives.is_empty()
+            {
                 break kept;
             }
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;

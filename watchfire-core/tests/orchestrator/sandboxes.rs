@@ -7,7 +7,8 @@ use libtest_mimic::Trial;
 use watchfire_core::orchestrator::{ConfineRequest, Orchestrator};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::sandbox::{
-    Confined, NoSandbox, PolicyReport, Probe, Sandbox, SandboxChoice, SandboxPolicy, SandboxSet,
+    Confined, Control, ControlState, NoSandbox, PolicyReport, Probe, Sandbox, SandboxChoice, SandboxPolicy,
+    SandboxSet,
 };
 use watchfire_core::schedule::resolve::From;
 use watchfire_core::workspace::Workspace;
@@ -20,13 +21,13 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![trial("a_sandbox_of_another_crate_is_chosen_by_name", chosen_by_name)]
 }
 
-/// Confines nothing, and says so in its report.
+/// Confines nothing. The second one says that it cannot keep a folder read-only inside of another.
 #[derive(Debug)]
-struct Firejail;
+struct Firejail(&'static str);
 
 impl Sandbox for Firejail {
     fn name(&self) -> &'static str {
-        "firejail"
+        self.0
     }
 
     fn probe(&self) -> Probe {
@@ -34,7 +35,11 @@ impl Sandbox for Firejail {
     }
 
     fn explain(&self, policy: &SandboxPolicy) -> Result<PolicyReport> {
-        Ok(PolicyReport::new(self.name(), policy.enforcement))
+        let report = PolicyReport::new(self.name(), policy.enforcement);
+        Ok(match self.0 {
+            "weak" => report.with_control(Control::new(Control::READ_ONLY, ControlState::Open)),
+            _ => report,
+        })
     }
 
     fn prepare(&self, policy: &SandboxPolicy, command: CommandSpec) -> Result<Confined> {
@@ -44,12 +49,13 @@ impl Sandbox for Firejail {
 
 async fn start(temp: &Path) -> Orchestrator {
     let fake = fake(temp);
+    let sandboxes: Vec<Arc<dyn Sandbox>> = vec![Arc::new(Firejail("firejail")), Arc::new(Firejail("weak"))];
     Orchestrator::builder()
         .home(temp.join("home"))
         .linked_backends(false)
         .backend(Shell)
         .default_backend("shell")
-        .sandboxes(SandboxSet::new(vec![Arc::new(Firejail)], |_| Ok(SandboxPolicy::builder())))
+        .sandboxes(SandboxSet::new(sandboxes, |_| Ok(SandboxPolicy::builder())))
         .workspaces(move |_| Ok(Arc::clone(&fake) as Arc<dyn Workspace>))
         .start()
         .await
@@ -86,7 +92,7 @@ async fn chosen_by_name() {
     let chat = ConfineRequest::chat;
     let unknown = |error: Error, file: Option<&str>| {
         assert_eq!((error.code(), error.detail("file")), ("unknown_sandbox", file), "{}", error.report());
-        assert_eq!(error.detail("known"), Some("auto, firejail, none"));
+        assert_eq!(error.detail("known"), Some("auto, firejail, weak, none"));
     };
 
     settings("none");
@@ -94,6 +100,11 @@ async fn chosen_by_name() {
     assert_eq!(asked(temp.path(), &root, flag).await.unwrap(), ("firejail".into(), From::Flag));
     let flag = chat().with_sandbox(SandboxChoice::Named("bwrap".into()));
     unknown(asked(temp.path(), &root, flag).await.unwrap_err(), None);
+
+    // What a chat in the root writes, the person's git would run.
+    let error = asked(temp.path(), &root, chat().with_sandbox("weak".into())).await.unwrap_err();
+    assert_eq!(error.code(), "not_supported");
+    assert!(error.detail("hint").is_some_and(|hint| hint.contains("chat --worktree")), "{}", error.report());
 
     settings("firejail");
     assert_eq!(asked(temp.path(), &root, chat()).await.unwrap(), ("firejail".into(), From::Settings));

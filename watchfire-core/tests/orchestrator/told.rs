@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("errors_are_told_while_it_runs", errors_are_told_while_it_runs),
         trial("a_misspelt_key_is_named_once", a_misspelt_key_is_named_once),
         trial("a_foreign_key_is_named_once", a_foreign_key_is_named_once),
+        trial("another_list_of_repositories_is_told_once", another_list_of_repositories_is_told_once),
         trial("what_stays_behind_is_told_once", what_stays_behind_is_told_once),
         trial("a_program_without_a_login_is_no_crash", a_program_without_a_login_is_no_crash),
         trial("the_last_words_of_a_turn_are_heard", the_last_words_of_a_turn_are_heard),
@@ -78,6 +79,38 @@ async fn a_foreign_key_is_named_once() {
         .await;
     let told = told.into_inner();
     assert_eq!(told.iter().filter(|it| it.contains("`owner`")).count(), 1, "{told:?}");
+    world.orchestrator.shutdown().await;
+}
+
+/// The open workspace goes on with those that it was opened with.
+async fn another_list_of_repositories_is_told_once() {
+    let mut world = World::new().await;
+    let file = world.root().join(".watchfire/project.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let told = std::cell::RefCell::new(Vec::new());
+    for (lines, awaited) in [
+        ("repositories: [../lib]\n", "`repositories`"),
+        ("repositories: [../lib]\nverfy: []\n", "`verfy`"),
+        ("repositories: [../lib, ../site]\n", "`repositories`"),
+        // What is in use again needs no word.
+        ("verfyy: []\n", "`verfyy`"),
+        ("repositories: [../lib]\n", "`repositories`"),
+    ] {
+        std::fs::write(&file, format!("{text}{lines}")).unwrap();
+        let noted = |change: &Change| match change {
+            Change::Notice(it) => {
+                told.borrow_mut().push(it.message.clone());
+                it.message.contains(awaited)
+            }
+            _ => false,
+        };
+        world.change(noted).await;
+    }
+    let told = told.into_inner();
+    let about: Vec<_> = told.iter().filter(|it| it.contains("`repositories`")).collect();
+    assert_eq!(about.len(), 3, "{told:?}");
+    let says = |it: &&String| it.starts_with("project.yaml") && it.contains("the project's own alone");
+    assert!(about.iter().all(says), "{about:?}");
     world.orchestrator.shutdown().await;
 }
 

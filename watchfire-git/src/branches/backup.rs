@@ -18,11 +18,12 @@ use crate::objects::tree::{self, FILE, Node};
 use crate::objects::tree_edit::{self, Edits};
 use crate::objects::tree_path;
 use crate::options::GitOptions;
+use crate::repository::layout::TOGETHER;
 use crate::repository::project::{Project, commit, move_ref, tip};
 
 /// Folders of `.watchfire/` that are left out. The work of agents has branches. Secrets do not belong in a
 /// repository that is pushed.
-const LEFT_OUT: &[&str] = &["worktrees", "scratch", "secrets"];
+const LEFT_OUT: &[&str] = &["worktrees", TOGETHER, "scratch", "secrets"];
 /// Upper bound for a file, in bytes. Larger files are neither settings nor tasks.
 const LARGEST: u64 = 1 << 20;
 /// Depth to which folders are saved.
@@ -64,7 +65,8 @@ pub(crate) fn saved_at(project: &Project) -> Result<Option<i64>> {
 
 /// Writes the files of the last backup that are missing, and returns them. Existing files are left alone.
 pub(crate) fn restore(project: &Project) -> Result<Vec<RepoPath>> {
-    let repo = project.open()?;
+    // What proves that a plain folder is the project's may be among what is missing.
+    let repo = project.open_unchecked()?;
     let last = tip(&repo, names::BACKUP)?;
     let mut written = Vec::new();
     for (path, node) in tree::flatten(&repo, tree::of_commit(&repo, last)?)? {

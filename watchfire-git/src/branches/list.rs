@@ -8,7 +8,6 @@ use watchfire_core::workspace::{BranchInfo, BranchSize, BranchStatus};
 
 use crate::branches::distance::distances;
 use crate::error::During;
-use crate::files;
 use crate::names;
 use crate::objects::tree::{self, SUBMODULE};
 use crate::objects::tree_diff;
@@ -17,6 +16,18 @@ use crate::repository::record::Record;
 
 /// Returns all branches and folders of agents, sorted by branch.
 pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
+    let mut own = of_one(project)?;
+    let Some(before) = &project.before else { return Ok(own) };
+    let mut all = of_one(before)?;
+    all.retain(|info| info.status != BranchStatus::Orphaned);
+    // Of these the own repository knows no more than the folder.
+    own.retain(|info| all.iter().all(|held| held.key != info.key));
+    all.extend(own);
+    all.sort_by(|a, b| a.branch.cmp(&b.branch));
+    Ok(all)
+}
+
+fn of_one(project: &Project) -> Result<Vec<BranchInfo>> {
     let repo = project.open()?;
     // Without a default, for example on a detached HEAD, the list still has every branch.
     let default = project.default_target(&repo).ok();
@@ -28,6 +39,10 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
         let Ok(branch) = reference.shorthand() else { continue };
         let Some(id) = reference.target() else { continue };
         let key = branch.strip_prefix(names::BRANCHES).unwrap_or(branch);
+        // Another project that works here too lists its own.
+        if names::parse_key(key).is_some_and(|key| !project.is_own(&key)) {
+            continue;
+        }
         let mut info = BranchInfo::new(branch, key, BranchStatus::Unmerged);
         info.tip = Some(commit(id));
         let record = names::parse_key(key).map_or(Ok(None), |key| Record::read(project, &key))?;
@@ -63,8 +78,7 @@ pub(crate) fn list(project: &Project) -> Result<Vec<BranchInfo>> {
             info.size = size(&repo, distance.base, *tip).ok();
         }
     }
-    for (name, path) in files::entries(&project.worktrees())? {
-        let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
+    for (key, path) in project.folders()? {
         let name = key.to_string();
         let orphan = || BranchInfo::new(names::branch(&key), &name, BranchStatus::Orphaned);
         all.entry(name.clone()).or_insert_with(orphan).worktree = Some(path);

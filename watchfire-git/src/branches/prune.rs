@@ -23,12 +23,8 @@ use crate::worktree::remove;
 
 /// Removes leftovers. Returns descriptions of everything that was removed, and of everything that was kept.
 pub(crate) fn prune(project: &Project) -> Result<Pruned> {
-    let _lock = project.lock()?;
-    let repo = project.open()?;
     let mut pruned = Pruned::default();
-    scratch(project, &mut pruned)?;
-    administration(project, &repo, &mut pruned)?;
-    folders(project, &repo, &mut pruned)?;
+    leftovers(project, &mut pruned)?;
     match ready::clear(project)? {
         0 => {}
         count => pruned.removed.push(format!("{count} folders kept ready")),
@@ -38,6 +34,15 @@ pub(crate) fn prune(project: &Project) -> Result<Pruned> {
         pruned.kept.push(format!("no backup of settings and tasks: {}", error.report()));
     }
     Ok(pruned)
+}
+
+/// Removes what lies in folders and in git's administration.
+pub(crate) fn leftovers(project: &Project, pruned: &mut Pruned) -> Result<()> {
+    let _lock = project.lock()?;
+    let repo = project.open()?;
+    scratch(project, pruned)?;
+    administration(project, &repo, pruned)?;
+    folders(project, &repo, pruned)
 }
 
 /// Removes scratch folders whose process is gone.
@@ -89,7 +94,8 @@ pub(crate) fn bases(project: &Project, repo: &Repository) -> Result<()> {
         let Ok(name) = name else { continue };
         let Some(key) = name.strip_prefix(names::BASE).and_then(names::parse_key) else { continue };
         let Some(record) = Record::read(project, &key)? else { continue };
-        let is_ours = matches!(ownership::of(project, &record)?, Ownership::Own | Ownership::Moved);
+        let is_ours = project.is_own(&key)
+            && matches!(ownership::of(project, &record)?, Ownership::Own | Ownership::Moved);
         let is_gone = |path: std::path::PathBuf| std::fs::symlink_metadata(path).is_err();
         if is_ours
             && agent_ref::tip(project, repo, &key)?.is_none()
@@ -174,8 +180,7 @@ fn holds_more(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Resul
 
 /// Removes empty folders without a branch. Other folders without one may hold work, and are kept.
 fn folders(project: &Project, repo: &Repository, pruned: &mut Pruned) -> Result<()> {
-    for (name, path) in files::entries(&project.worktrees())? {
-        let Some(key) = name.to_str().and_then(names::parse_key) else { continue };
+    for (key, path) in project.folders()? {
         if agent_ref::tip(project, repo, &key)?.is_some() || project.admin(&key).is_dir() {
             continue;
         }

@@ -17,6 +17,18 @@ use crate::worktree::ready;
 
 /// Completes or undoes everything that was under way. A part that fails is reported, and the others go on.
 pub(crate) fn recover(project: &Project) -> Result<Recovery> {
+    let mut recovery = of_one(project)?;
+    if let Some(before) = &project.before {
+        let Recovery { completed, undone, incomplete, attention, .. } = of_one(before)?;
+        recovery.completed.extend(completed);
+        recovery.undone.extend(undone);
+        recovery.incomplete.extend(incomplete);
+        recovery.attention.extend(attention);
+    }
+    Ok(recovery)
+}
+
+fn of_one(project: &Project) -> Result<Recovery> {
     let _lock = project.lock()?;
     let mut recovery = Recovery::default();
     // Locks first: what follows moves and deletes references.
@@ -67,7 +79,7 @@ pub(crate) fn recover(project: &Project) -> Result<Recovery> {
     for key in Private::keys(project)? {
         let owner = Record::read(project, &key)?.map(|record| ownership::of(project, &record)).transpose()?;
         // Another project on the repository imports its own.
-        let ours = matches!(owner, Some(Ownership::Own | Ownership::Moved));
+        let ours = project.is_own(&key) && matches!(owner, Some(Ownership::Own | Ownership::Moved));
         if let Err(error) = if ours { import::import(project, &repo, &key) } else { Ok(()) } {
             recovery
                 .attention

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use git2::{Oid, Repository};
 use watchfire_core::Result;
-use watchfire_core::model::RepoPath;
 
 use crate::error::During;
 use crate::guest::copies::Guest;
@@ -55,11 +54,11 @@ impl Carrier<'_> {
     pub(super) fn carry(
         &self,
         moved: &Moved,
-        submodule: Option<&RepoPath>,
+        refused: Option<&String>,
         imported: &mut Imported,
     ) -> Result<()> {
-        let refused = match (submodule, self.held) {
-            (Some(path), _) => Some(no_submodule(path)),
+        let refused = match (refused, self.held) {
+            (Some(reason), _) => Some(reason.clone()),
             (None, Some(reason)) => Some(reason.to_owned()),
             (None, None) => match self.try_carry(moved)? {
                 Carried::Done => None,
@@ -88,7 +87,7 @@ impl Carrier<'_> {
         base: &State,
         theirs: &State,
         sound: &[Oid],
-        submodule: Option<&RepoPath>,
+        refused: Option<&String>,
     ) -> Result<Option<String>> {
         let not_there = || Some("its commits were not taken over".to_owned());
         if let Some(reason) = self.held {
@@ -97,6 +96,9 @@ impl Carrier<'_> {
         if ours.head != base.head {
             return Ok(Some(OUTSIDE.to_owned()));
         }
+        if refused.is_some() {
+            return Ok(refused.cloned());
+        }
         Ok(match &theirs.head {
             Head::Branch(name) if !is_carried(name) || !is_branch_of_persons(name) => {
                 Some(format!("{name} is no branch for a person"))
@@ -104,7 +106,6 @@ impl Carrier<'_> {
             // A branch without a commit has no reference, on both sides.
             Head::Branch(name) if ours.refs.get(name) != theirs.refs.get(name) => not_there(),
             Head::Branch(name) => self.elsewhere(name)?,
-            Head::Commit(_) if submodule.is_some() => submodule.map(no_submodule),
             Head::Commit(id) if !sound.contains(id) => not_there(),
             Head::Commit(_) => None,
         })
@@ -164,10 +165,6 @@ impl Carrier<'_> {
             Err(error) => Ok(Carried::Refused(error.report())),
         }
     }
-}
-
-fn no_submodule(path: &RepoPath) -> String {
-    format!("a chat cannot add the submodule {path}, in which git would run commands")
 }
 
 /// Returns true unless `name` is a branch with a name that git's commands refuse, such as one that looks like an option.

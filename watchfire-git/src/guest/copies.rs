@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use watchfire_core::files::make_private;
 use watchfire_core::model::SessionId;
 use watchfire_core::sandbox::{Bind, RuleAccess};
+use watchfire_core::workspace::MergeGuard;
 use watchfire_core::{Error, Result};
 
+use crate::error::broken;
 use crate::failpoint::reached;
 use crate::files;
 use crate::guest::state::{Head, State};
@@ -25,6 +27,8 @@ const BASE: &str = "base";
 /// File with the index, and with the log of the stash, that both sides have in common.
 const BASE_INDEX: &str = "base-index";
 const BASE_STASH: &str = "base-stash";
+/// File with what the guest's commits must not change.
+const GUARD: &str = "guard";
 /// File that says how both sides were when they were last compared.
 const SEEN: &str = "seen";
 /// File that says that something in the copies was not sound, and was taken out of their references.
@@ -162,6 +166,20 @@ impl Guest {
         files::replace(&self.root.join(BASE_STASH), stash)?;
         files::replace(&self.root.join(BASE_INDEX), index)?;
         files::replace(&self.root.join(BASE), &state.to_bytes())
+    }
+
+    /// Returns what the guest's commits must not change.
+    pub(crate) fn guard(&self) -> Result<MergeGuard> {
+        let Some(bytes) = files::read(&self.root.join(GUARD))? else { return Ok(MergeGuard::default()) };
+        let (protected, wiring) = serde_json::from_slice(&bytes)
+            .map_err(|error| broken("the record of a session's copies is damaged").with_source(error))?;
+        Ok(MergeGuard::default().with_protected(protected).with_wiring(wiring))
+    }
+
+    /// Records what the guest's commits must not change.
+    pub(crate) fn set_guard(&self, guard: &MergeGuard) -> Result<()> {
+        let bytes = serde_json::to_vec(&(&guard.protected, guard.wiring)).unwrap_or_default();
+        files::replace(&self.root.join(GUARD), &bytes)
     }
 
     /// Returns true if nothing that an exchange looks at has changed since the last one.

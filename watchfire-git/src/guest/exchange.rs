@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use watchfire_core::model::SessionId;
 use watchfire_core::sandbox::{Rule, RuleAccess};
-use watchfire_core::workspace::{Exchanged, Opened};
+use watchfire_core::workspace::{Exchanged, MergeGuard, Opened};
 use watchfire_core::{ErrorKind, Result};
 
 use crate::guest::copies::{Guest, abandoned};
@@ -14,6 +14,8 @@ use crate::guest::import::{Imported, import};
 use crate::guest::state::{self, State};
 use crate::guest::{planted, refresh, wiring};
 use crate::index::file::IndexFile;
+use crate::merge::places::Places;
+use crate::plain::snapshot;
 use crate::private::copies as private;
 use crate::repository::index_lock::IndexLock;
 use crate::repository::left;
@@ -23,9 +25,16 @@ use crate::repository::project::Project;
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRIES: u32 = 50;
 
-/// Prepares the root for `session`, and its copies if it is `isolated`.
-pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> Result<Opened> {
+/// Prepares the root for `session`, and its copies if it is `isolated`. What it makes may not come in if `guard` holds it.
+pub(crate) fn enter(
+    project: &Project,
+    session: &SessionId,
+    isolated: bool,
+    guard: &MergeGuard,
+) -> Result<Opened> {
     let mut opened = Opened::at(&project.root);
+    // A session in a plain folder changes the person's files; what they were is in a snapshot.
+    opened.attention.extend(snapshot::refresh(project)?.remark());
     let places = wiring::places(project)?;
     opened.policy_rules = wiring::rules(&places);
     // In a linked worktree or a submodule, the repository lies outside of the root, and the sandbox closes it.
@@ -35,6 +44,8 @@ pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> R
     for told in make_up(project)? {
         opened.attention.push(told);
     }
+    // A place that is none is told now, not with each exchange.
+    Places::new(&project.open()?, None, &guard.protected)?;
     let _lock = project.lock()?;
     let made = private::refuse_links(project).and_then(|()| {
         // Read as an exchange will.
@@ -43,6 +54,7 @@ pub(crate) fn enter(project: &Project, session: &SessionId, isolated: bool) -> R
     });
     match made {
         Ok(guest) => {
+            guest.set_guard(guard)?;
             opened.policy_rules.push(Rule::new(
                 project.state(),
                 RuleAccess::Deny,

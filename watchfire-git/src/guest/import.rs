@@ -11,10 +11,11 @@ use crate::failpoint::reached;
 use crate::files;
 use crate::guest::carry::{Carrier, HEAD, Moved, OUTSIDE, entered, set_head};
 use crate::guest::copies::Guest;
-use crate::guest::stash::StashNews;
+use crate::guest::refusals::{brings_submodule, refusals};
+use crate::guest::stash::{StashNews, Stashed};
 use crate::guest::state::{Head, State, is_carried};
-use crate::guest::submodules::new_submodules;
 use crate::index::file::IndexFile;
+use crate::names;
 use crate::private::copies::unreadable;
 use crate::private::transfer::Transfer;
 use crate::repository::index_lock::IndexLock;
@@ -41,7 +42,7 @@ pub(crate) fn import(
 ) -> Result<Option<Imported>> {
     let mut imported = Imported::default();
     let moved = moved(base, theirs);
-    let stash = StashNews::of(guest)?;
+    let mut stash = StashNews::of(guest)?;
     // What the guest took back since the last import is not here yet.
     let odb = repo.odb().during("opening the repository")?;
     let logged = logged(project, guest, &moved)?;
@@ -86,14 +87,29 @@ pub(crate) fn import(
             taken_back.push(id);
         }
     }
-    let submodules = new_submodules(&transfer, base, &sound, detached)?;
-    transfer.finish()?;
-    reached("guest: objects are there");
-
     let branch = match &base.head {
         Head::Branch(name) => Some(name),
         Head::Commit(_) => None,
     };
+    let heads = sound.iter().filter_map(|moved| Some((moved.name.clone(), moved.new?)));
+    let entries = stash.added.iter().map(|entry| entry.id).filter(|id| others.contains(id));
+    let entries = entries.map(|id| (id.to_string(), id));
+    let new_head = detached.filter(|id| others.contains(id)).map(|id| (HEAD.to_owned(), id));
+    let news = heads.chain(entries).chain(new_head);
+    let mut refused = refusals(&transfer, &State::of_person(project)?, &guest.guard()?, news)?;
+    // The commits may be the person's own, and only the repository at the submodule's place the guest's.
+    let is_sound = |id: &Oid| {
+        odb.exists(*id) || others.contains(id) || sound.iter().any(|moved| moved.new.as_ref() == Some(id))
+    };
+    if let Some(new) = theirs.commit().filter(is_sound)
+        && let Some(reason) = brings_submodule(transfer.both(), base.commit(), new)?
+    {
+        let is_switch = base.head != theirs.head;
+        refused.insert(branch.filter(|_| !is_switch).map_or_else(|| HEAD.to_owned(), String::clone), reason);
+    }
+    transfer.finish()?;
+    reached("guest: objects are there");
+
     let moves_head = base.head != theirs.head || sound.iter().any(|moved| Some(&moved.name) == branch);
     let moves_head = moves_head && held.is_none();
     let lock = if moves_head { IndexLock::take_as(&project.git, guest.lock_token())? } else { None };
@@ -118,12 +134,12 @@ pub(crate) fn import(
     // HEAD can name a branch only once that is there, and leaves one before that goes.
     let (deleted, made): (Vec<_>, Vec<_>) = sound.iter().partition(|moved| moved.new.is_none());
     for moved in made {
-        carrier.carry(moved, submodules.get(&moved.name), &mut imported)?;
+        carrier.carry(moved, refused.get(&moved.name), &mut imported)?;
     }
     let ours = State::of_person(project)?;
     let mut follows = ours.head == theirs.head;
     if base.head != theirs.head && !follows {
-        let refused = match carrier.refuses_head(&ours, base, theirs, &others, submodules.get(HEAD))? {
+        let refused = match carrier.refuses_head(&ours, base, theirs, &others, refused.get(HEAD))? {
             None if set_head(repo, &ours.head, &theirs.head)? => None,
             None => Some(OUTSIDE.to_owned()),
             refused => refused,
@@ -149,6 +165,12 @@ pub(crate) fn import(
         others.retain(|id| stash.added.iter().any(|entry| entry.id == *id));
     } else {
         stash.dropped.iter().try_for_each(|id| left::put(repo, &guest.name, *id))?;
+        for Stashed { id, .. } in stash.refuse(&refused) {
+            left::put(repo, &guest.name, id)?;
+            let (reason, kept) = (&refused[&id.to_string()], names::left(&guest.name, id));
+            let told = format!("a stash of the chat is not taken over ({reason}): it is kept as {kept}");
+            imported.told.push(told);
+        }
         stash.apply(project)?;
     }
     others.extend(taken_back);

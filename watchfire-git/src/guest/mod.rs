@@ -11,7 +11,7 @@ pub(crate) mod exchange;
 mod import;
 mod planted;
 mod refresh;
+mod refusals;
 mod stash;
 mod state;
-mod submodules;
 pub(crate) mod wiring;

@@ -14,7 +14,7 @@ use watchfire_core::Result;
 
 use crate::error::During;
 use crate::files;
-use crate::merge::tools;
+use crate::merge::{guard::RepositoryParts, tools};
 use crate::private::copies as private;
 use crate::repository::project::Project;
 
@@ -75,6 +75,13 @@ pub(super) fn set_aside(project: &Project, began: &Path) -> Result<Vec<String>> 
     Ok(told)
 }
 
+/// Returns the parts that make folders below the root repositories: `.git`, or the `HEAD` of one without a checkout.
+pub(super) fn repositories(project: &Project) -> Vec<PathBuf> {
+    let mut found = Found::default();
+    search(project, &project.root, 0, &mut found);
+    found.repositories
+}
+
 /// The things below the root to look at.
 #[derive(Debug, Default)]
 struct Found {
@@ -99,13 +106,11 @@ fn tell_tools(project: &Project, changed: &[PathBuf]) -> Option<String> {
 
 fn search(project: &Project, folder: &Path, depth: usize, found: &mut Found) {
     let mut folders = Vec::new();
-    let (mut has_objects, mut has_refs, mut has_head) = (false, false, false);
+    let mut parts = RepositoryParts::default();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        has_objects |= name == "objects";
-        has_refs |= name == "refs";
-        has_head |= name == "HEAD";
+        parts.note(name.as_bytes());
         if name.eq_ignore_ascii_case(OsStr::new(".git")) {
             // The project's own is the person's.
             found.repositories.extend(Some(path).filter(|path| *path != project.git && depth > 0));
@@ -119,7 +124,7 @@ fn search(project: &Project, folder: &Path, depth: usize, found: &mut Found) {
             found.tools.push(path);
         }
     }
-    if has_head && has_objects && has_refs {
+    if parts.make_one() {
         found.repositories.push(folder.join("HEAD"));
     }
     if depth < DEEPEST {
@@ -183,14 +188,15 @@ fn is_plain_folder(git: &Path) -> bool {
         "objects/info/alternates",
         "modules",
         "worktrees",
+        // What `git rebase --continue` and its like would run.
+        "rebase-merge",
+        "rebase-apply",
+        "sequencer",
     ]
     .into_iter()
     .all(lacks);
     let has_no_hooks = !hooks.is_symlink() && fs::read_dir(&hooks).map_or(true, samples);
-    leads_nowhere
-        && has_no_hooks
-        && !git.join("rebase-merge").exists()
-        && is_plain_config(&git.join("config"))
+    leads_nowhere && has_no_hooks && is_plain_config(&git.join("config"))
 }
 
 fn is_plain_config(path: &Path) -> bool {

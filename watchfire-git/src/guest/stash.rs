@@ -8,6 +8,7 @@ use watchfire_core::Result;
 use crate::error::During;
 use crate::files;
 use crate::guest::copies::Guest;
+use crate::guest::refusals::Refusals;
 use crate::objects::id::hex;
 use crate::private::copies::{STASH, unreadable};
 use crate::repository::project::Project;
@@ -38,6 +39,11 @@ impl StashNews {
             added: now.iter().filter(|entry| lacks(&before, entry.id)).cloned().collect(),
             dropped: before.iter().map(|entry| entry.id).filter(|id| lacks(&now, *id)).collect(),
         })
+    }
+
+    /// Takes out the added entries that are refused, and returns them.
+    pub(crate) fn refuse(&mut self, refused: &Refusals) -> Vec<Stashed> {
+        self.added.extract_if(.., |entry| refused.contains_key(&entry.id.to_string())).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use watchfire_core::Result;
 use watchfire_core::sandbox::{Rule, RuleAccess};
 
 use crate::files;
+use crate::guest::planted;
 use crate::index::file::IndexFile;
 use crate::merge::guard;
 use crate::objects::tree::SUBMODULE;
@@ -18,11 +19,16 @@ use crate::repository::project::Project;
 /// Upper bound for an attributes file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Returns the files and folders of the checkout that git runs or obeys, as far as they are there.
+/// Returns the files and folders of the checkout that git runs or obeys. Folders of hooks may be made later; the others are
+/// there.
 pub(crate) fn places(project: &Project) -> Result<BTreeSet<PathBuf>> {
     let repo = project.open()?;
     let mut places: BTreeSet<PathBuf> = [project.root.join(".gitmodules")].into();
-    places.extend(guard::hooks(&repo)?.into_iter().map(|folder| project.root.join(folder)));
+    // Git looks into these from their folders, and from those above, if it takes them for submodules.
+    let whole = |part: PathBuf| {
+        if part.ends_with("HEAD") { part.parent().map(Path::to_path_buf) } else { Some(part) }
+    };
+    places.extend(planted::repositories(project).into_iter().filter_map(whole));
     // Of an index in another form, what it lists is not known.
     let index = IndexFile::read(&project.git.join("index")).unwrap_or_default();
     for entry in index.entries() {
@@ -41,7 +47,9 @@ pub(crate) fn places(project: &Project) -> Result<BTreeSet<PathBuf>> {
             places.insert(path);
         }
     }
-    places.retain(|place| *place != project.root && place.symlink_metadata().is_ok());
+    places.retain(|place| place.symlink_metadata().is_ok());
+    places.extend(guard::hooks(&repo)?.into_iter().map(|folder| project.root.join(folder)));
+    places.remove(&project.root);
     Ok(places)
 }
 

@@ -2,6 +2,11 @@
 //! git runs or obeys, and of files that other tools run by themselves. The target's tree is compared with the
 //! merged tree.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use git2::{Oid, Repository};
 use watchfire_core::model::RepoPath;
 use watchfire_core::workspace::{MergeGuard, Obstacle, ObstacleKind};
@@ -59,9 +64,11 @@ pub(crate) fn check(
     }
     if guard.wiring {
         let hooks = Places::new(repo, old, &hooks(repo)?)?;
+        let repositories = repositories(repo, &changes, new)?;
         let mut files = Vec::new();
         for change in &changes {
-            if is_in(&hooks, change) || is_wiring(repo, change)? {
+            let is_inside = repositories.iter().any(|folder| change.path.starts_with(folder));
+            if is_inside || is_in(&hooks, change) || is_wiring(repo, change)? {
                 files.push(path(change));
             }
         }
@@ -136,6 +143,55 @@ fn is_wiring(repo: &Repository, change: &Change) -> Result<bool> {
     }
     // Only lines that name a driver count: other attributes run nothing.
     Ok(sides(change).any(leads_on) || drivers(repo, change.old)? != drivers(repo, change.new)?)
+}
+
+/// The parts that make a folder a repository for git: `HEAD`, and either `objects` and `refs`, or `commondir`, which leads to a
+/// folder that has them.
+#[derive(Debug, Default)]
+pub(crate) struct RepositoryParts {
+    has_head: bool,
+    has_objects: bool,
+    has_refs: bool,
+    leads_on: bool,
+}
+
+impl RepositoryParts {
+    /// Takes in the name of an entry of the folder.
+    pub(crate) fn note(&mut self, name: &[u8]) {
+        let is = |part: &str| name.eq_ignore_ascii_case(part.as_bytes());
+        self.has_head |= is("HEAD");
+        self.has_objects |= is("objects");
+        self.has_refs |= is("refs");
+        self.leads_on |= is("commondir");
+    }
+
+    pub(crate) fn make_one(&self) -> bool {
+        self.has_head && (self.leads_on || self.has_objects && self.has_refs)
+    }
+}
+
+/// Returns the folders of the tree `new`, each with a slash at its end, that are repositories and have changes in them: git that
+/// runs there, for a prompt as well, obeys their configuration.
+fn repositories(repo: &Repository, changes: &[Change], new: Oid) -> Result<Vec<Vec<u8>>> {
+    let during = "looking for repositories among the files";
+    let root = repo.find_tree(new).during(during)?;
+    let ends = |path: &[u8]| {
+        path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let changed = changes.iter().filter(|change| change.new.is_some());
+    let folders: BTreeSet<&[u8]> =
+        changed.flat_map(|change| ends(&change.path).into_iter().map(|end| &change.path[..end])).collect();
+    let mut found = Vec::new();
+    for folder in folders {
+        let entry = root.get_path(Path::new(OsStr::from_bytes(folder))).during(during)?;
+        let Ok(tree) = entry.to_object(repo).and_then(|object| object.peel_to_tree()) else { continue };
+        let mut parts = RepositoryParts::default();
+        tree.iter().for_each(|entry| parts.note(entry.name_bytes()));
+        if parts.make_one() {
+            found.push([folder, b"/"].concat());
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the lines of an attributes file that name a driver.

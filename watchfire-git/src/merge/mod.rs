@@ -1,7 +1,7 @@
 //! Merges work with its target in memory.
 
 pub(crate) mod guard;
-mod places;
+pub(crate) mod places;
 pub(crate) mod prepare;
 pub(crate) mod renames;
 pub(crate) mod revert;

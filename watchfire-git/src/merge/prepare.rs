@@ -2,9 +2,9 @@
 //!
 //! If the histories cross (more than one merge base), libgit2 merges the whole trees, with renames.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use git2::{Commit as GitCommit, Oid, Repository};
+use git2::{Commit as GitCommit, ObjectType, Oid, Repository};
 use watchfire_core::model::{MergeStrategy, RepoPath};
 use watchfire_core::workspace::{Candidate, Conflict, Merge, MergeRequest, Obstacle, ObstacleKind};
 use watchfire_core::{Error, ErrorKind, Result};
@@ -20,8 +20,9 @@ use crate::objects::commit::make;
 use crate::objects::tree;
 use crate::objects::tree_diff;
 use crate::objects::verify;
+use crate::plain::{past, snapshot};
 use crate::repository::agent_ref;
-use crate::repository::project::{Project, commit, oid, tip};
+use crate::repository::project::{Kind, Project, commit, oid, tip};
 use crate::repository::queue;
 use crate::repository::reach;
 use crate::repository::record::Record;
@@ -37,6 +38,13 @@ const TOOL_FILES: usize = 20;
 /// Merges the work under a key into its target. Changes only the object database, and ends a queue that holds
 /// the work in an older form or without a record.
 pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge> {
+    if project.kind == Kind::Past {
+        return Ok(Merge::Held(past::obstacle(project, &request.key)));
+    }
+    // Onto another candidate, the target is the one of that.
+    if request.onto.is_none() {
+        snapshot::refresh(project)?;
+    }
     let repo = project.open()?;
     let work = agent_ref::tip(project, &repo, &request.key)?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no work to merge")
@@ -74,17 +82,23 @@ pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge
     }
     // Nothing of the agent's is merged that was not checked.
     verify::history(&repo, Some(target), work)?;
-    // The base belongs to the target at which the work began.
-    let start = record.base.as_ref().filter(|_| record.target == request.target).map(oid).transpose()?;
     let attributes = attributes(project, &repo)?;
     let merger = Merger { project, repo: &repo, attributes: &attributes, request, target, work };
+    // The base belongs to the target at which the work began, whose log goes along when it is renamed.
+    let start = record.base.as_ref().map(oid).transpose()?;
+    let is_same = record.target == request.target;
+    let start =
+        start.filter(|start| is_same || reach::log(&repo, &request.target).iter().any(|(id, _)| id == start));
     let outcome = match start {
         // The target no longer contains the commit at which the work began.
         Some(start) if !reach::contains(&repo, target, start)? => match merger.onto_rewritten(start)? {
             Ok(outcome) => outcome,
             Err(obstacle) => return Ok(Merge::Held(obstacle)),
         },
-        _ => merger.merge()?,
+        _ => match merger.once_in_target(target)? {
+            Some(dropped) => return Ok(Merge::Held(merger.has_dropped(dropped))),
+            None => merger.merge()?,
+        },
     };
     match outcome {
         Outcome::Conflicts(clashes) => Ok(Merge::Conflicts(merger.conflicts(clashes))),
@@ -225,7 +239,7 @@ impl Merger<'_> {
         let is_rebased = reach::contains(self.repo, self.work, self.target)?
             && !reach::contains(self.repo, self.work, start)?;
         if is_rebased {
-            let returned = self.returned(start)?;
+            let returned = self.returned(start, self.work)?;
             return match returned.is_empty() && !self.has_foreign(self.target)? {
                 true => self.merge().map(Ok),
                 false => Ok(Err(self.rewritten(start, returned))),
@@ -241,18 +255,35 @@ impl Merger<'_> {
         Obstacle::new(ObstacleKind::BranchRewritten, message).with_files(files)
     }
 
-    /// Returns the files whose content at `start` the target has dropped, and a commit of the work brings back.
-    fn returned(&self, start: Oid) -> Result<Vec<RepoPath>> {
-        let dropped = tree_diff::diff(self.repo, self.tree(start)?, self.tree(self.target)?)?;
-        let mut walk = self.repo.revwalk().during("walking the history")?;
-        walk.push(self.work).during("walking the history")?;
-        walk.hide(self.target).during("walking the history")?;
+    fn has_dropped(&self, dropped: Oid) -> Obstacle {
+        let (target, dropped) = (&self.request.target, commit(dropped));
+        let message = format!(
+            "{target} was rewritten after the agent took over {}, from where its own commits are to be rebased",
+            dropped.short()
+        );
+        Obstacle::new(ObstacleKind::BranchRewritten, message)
+    }
+
+    /// Returns the files whose content at `start` the target has dropped, and a commit of `tip` that the target lacks
+    /// brings back, under the same or another name.
+    fn returned(&self, start: Oid, tip: Oid) -> Result<Vec<RepoPath>> {
+        let target = self.tree(self.target)?;
+        let dropped = tree_diff::diff(self.repo, self.tree(start)?, target)?;
+        let dropped: HashMap<_, _> =
+            dropped.into_iter().filter_map(|change| Some((change.path, change.old?))).collect();
+        let mut contents: HashSet<Oid> =
+            dropped.values().filter(|old| old.is_file()).map(|old| old.id).collect();
+        // An empty file holds nothing that could come back, and what the target has elsewhere is not dropped.
+        contents.remove(&Oid::hash_object(ObjectType::Blob, &[]).during("naming a file")?);
+        if !contents.is_empty() {
+            tree::flatten(self.repo, target)?.values().for_each(|node| _ = contents.remove(&node.id));
+        }
         let mut returned = BTreeSet::new();
-        for id in walk {
-            let tree = self.tree(id.during("walking the history")?)?;
-            for change in dropped.iter().filter(|change| change.old.is_some()) {
-                if tree::lookup(self.repo, tree, &change.path)? == change.old {
-                    returned.insert(change.path.clone());
+        for id in self.beyond(&[tip], &[self.target])? {
+            for change in tree_diff::diff(self.repo, target, self.tree(id)?)? {
+                let Some(new) = change.new else { continue };
+                if dropped.get(&change.path) == Some(&new) || contents.contains(&new.id) {
+                    returned.insert(change.path);
                 }
             }
         }
@@ -285,30 +316,57 @@ impl Merger<'_> {
                 _ => None,
             },
         };
-        Ok(Ok(match replayed {
+        let made = match replayed {
             // A rebase makes no merge, and neither does a replay that added nothing.
             Some(tip) if self.request.strategy == MergeStrategy::Rebase || tip == self.target => tip,
             Some(tip) => joined(&[self.target, tip])?,
             None => joined(&[self.target])?,
-        }))
+        };
+        let returned = self.returned(start, made)?;
+        Ok(if returned.is_empty() { Ok(made) } else { Err(self.rewritten(start, returned)) })
     }
 
     /// Returns true if the commits since `start` may hold content that the target has dropped: if one is a
-    /// merge, or a commit at which the target once was according to its log.
+    /// merge, or a commit that the target once had.
     fn has_foreign(&self, start: Oid) -> Result<bool> {
-        let during = "walking the history";
-        let mut walk = self.repo.revwalk().during(during)?;
-        walk.push(self.work).during(during)?;
-        walk.hide(start).during(during)?;
-        let log = self.repo.reflog(&names::head(&self.request.target)).during("reading a log")?;
-        let was_target: HashSet<Oid> = log.iter().map(|entry| entry.id_new()).collect();
-        for id in walk {
-            let id = id.during(during)?;
-            if was_target.contains(&id) || self.find(id)?.parent_count() > 1 {
+        for id in self.beyond(&[self.work], &[start])? {
+            if self.find(id)?.parent_count() > 1 {
                 return Ok(true);
             }
         }
-        Ok(false)
+        Ok(self.once_in_target(start)?.is_some())
+    }
+
+    /// Returns the newest commit of the work beyond `since` that the target once had according to its log. What our own
+    /// merges brought to the target is the agents' and does not count.
+    fn once_in_target(&self, since: Oid) -> Result<Option<Oid>> {
+        let mut log = reach::log(self.repo, &self.request.target);
+        let all: Vec<Oid> = log.iter().map(|(id, _)| *id).collect();
+        let gone: HashSet<Oid> = self.beyond(&all, &[since])?.into_iter().collect();
+        let mut own = self.beyond(&[self.work], &[since])?;
+        own.retain(|id| gone.contains(id));
+        if own.is_empty() {
+            return Ok(None);
+        }
+        log.retain(|(id, _)| gone.contains(id));
+        let (mut merged, mut persons) = (vec![since], HashSet::new());
+        for (id, is_ours) in log {
+            match is_ours {
+                true => merged.push(id),
+                false => persons.extend(self.beyond(&[id], &merged)?),
+            }
+        }
+        Ok(own.into_iter().find(|id| persons.contains(id)))
+    }
+
+    /// Returns the commits that `tips` have and `hidden` lack, newest first.
+    fn beyond(&self, tips: &[Oid], hidden: &[Oid]) -> Result<Vec<Oid>> {
+        let during = "walking the history";
+        let mut walk = self.repo.revwalk().during(during)?;
+        walk.set_sorting(git2::Sort::TOPOLOGICAL).during(during)?;
+        tips.iter().try_for_each(|id| walk.push(*id)).during(during)?;
+        hidden.iter().try_for_each(|id| walk.hide(*id)).during(during)?;
+        walk.collect::<Result<_, _>>().during(during)
     }
 
     fn tree(&self, commit: Oid) -> Result<Option<Oid>> {

@@ -1,18 +1,18 @@
 //! Merges with renames. libgit2 does them, on a handle without a checkout: there it reads no attributes, whose patterns could
 //! keep it busy for ever. What the attributes ask for is put in, or checked, afterwards.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use git2::{Commit, Index, IndexEntry, IndexTime, Oid, Repository};
+use git2::{Commit, Index, IndexEntry, IndexTime, ObjectType, Oid, Repository};
 use watchfire_core::Result;
 
 use crate::error::During;
-use crate::merge::trees::{Driver, Merged, driver};
+use crate::merge::trees::{Clash, Driver, Merged, driver};
 use crate::objects::tree::{self, Node};
-use crate::objects::tree_diff;
+use crate::objects::tree_diff::{self, Change};
 use crate::worktree::attributes::Attributes;
 
 /// Merges three trees, the base first, of which `own` is the merge without renames. Returns `None` after a conflict.
@@ -56,6 +56,36 @@ pub(crate) fn merge_commits(
     let written = write(&mut whole, repo)?;
     let sides = [None, Some(ours.tree_id()), Some(theirs.tree_id())];
     Ok(obeys(repo, attributes, sides, None, written)?.then_some(written))
+}
+
+/// Returns the files that both sides took from their place, and that one of them put elsewhere, unchanged, but not where the
+/// other did. git reports these as conflicts, though no path has two sides.
+pub(crate) fn at_odds(repo: &Repository, [base, ours, theirs]: [Oid; 3]) -> Result<Vec<Clash>> {
+    let ours = tree_diff::diff(repo, Some(base), Some(ours))?;
+    let theirs = tree_diff::diff(repo, Some(base), Some(theirs))?;
+    let gone = |changes: &[Change]| -> BTreeMap<Vec<u8>, Node> {
+        let gone = changes.iter().filter(|change| change.new.is_none());
+        gone.filter_map(|change| Some((change.path.clone(), change.old.filter(Node::is_file)?))).collect()
+    };
+    let mut both = gone(&ours);
+    let in_theirs = gone(&theirs);
+    both.retain(|path, _| in_theirs.contains_key(path));
+    // git takes no empty file for a renamed one.
+    let empty = Oid::hash_object(ObjectType::Blob, &[]).during("naming a file")?;
+    both.retain(|_, node| node.id != empty);
+    let places = |changes: &[Change], id: Oid| -> HashSet<Vec<u8>> {
+        let is_new = |change: &&Change| {
+            change.old.is_none() && change.new.is_some_and(|new| new.is_file() && new.id == id)
+        };
+        changes.iter().filter(is_new).map(|change| change.path.clone()).collect()
+    };
+    let at_odds = both.into_iter().filter(|(_, node)| {
+        let (ours, theirs) = (places(&ours, node.id), places(&theirs, node.id));
+        !(ours.is_empty() && theirs.is_empty()) && ours.is_disjoint(&theirs)
+    });
+    Ok(at_odds
+        .map(|(path, node)| Clash { path, base: Some(node), ours: None, theirs: None, marked: None })
+        .collect())
 }
 
 fn bare(repo: &Repository) -> Result<Repository> {

@@ -2,7 +2,7 @@
 
 use git2::{Oid, Repository};
 use watchfire_core::model::RepoPath;
-use watchfire_core::workspace::{RevertRequest, Reverted};
+use watchfire_core::workspace::{Commit, RevertRequest, Reverted, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
@@ -20,13 +20,56 @@ use crate::repository::reach;
 use crate::repository::record::Record;
 use crate::worktree::open;
 
-/// Merges into the target the way back from what it became by the merge to what it was before.
-pub(crate) fn revert(project: &Project, request: &RevertRequest) -> Result<Reverted> {
-    let repo = project.open()?;
-    let key = &request.key;
-    if agent_ref::tip(project, &repo, key)?.is_some() || project.worktree(key).exists() {
-        return Err(Error::new(ErrorKind::AlreadyExists, "there is work under this key").with("key", key));
+/// The outcome of looking for the way back from a merge.
+pub(crate) enum Found {
+    /// The target, with the merge taken back.
+    Back(Back),
+    /// Nothing of the merge is left in the target.
+    Nothing,
+    /// Later work has changed the same places of these files.
+    Conflicts(Vec<RepoPath>),
+}
+
+/// The start of a branch that takes a merge back.
+pub(crate) struct Back {
+    target: String,
+    /// The tip of the target.
+    at: Oid,
+    /// The tree without the merge. `None` for a branch that changes nothing.
+    tree: Option<Oid>,
+}
+
+impl Back {
+    /// Returns the start of a branch at the target, for work that is in other repositories alone.
+    pub(crate) fn nothing(project: &Project, target: &str) -> Result<Self> {
+        let (target, at) = open::target(project, &project.open()?, Some(target))?;
+        let at = at.ok_or_else(|| Error::new(ErrorKind::NotFound, "the branch has no commit"))?;
+        Ok(Self { target, at, tree: None })
     }
+}
+
+/// Takes back in one repository what was merged.
+pub(crate) fn revert(project: &Project, request: &RevertRequest) -> Result<Reverted> {
+    refuse_taken(project, &request.key)?;
+    Ok(match look(project, request)? {
+        Found::Back(back) => Reverted::Done(make_branch(project, request, &back)?),
+        Found::Nothing => Reverted::Nothing,
+        Found::Conflicts(files) => Reverted::Conflicts(files),
+    })
+}
+
+/// Returns an error if there is work under `key`.
+pub(crate) fn refuse_taken(project: &Project, key: &WorkspaceKey) -> Result<()> {
+    if agent_ref::tip(project, &project.open()?, key)?.is_none() && !project.worktree(key).exists() {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::AlreadyExists, "there is work under this key").with("key", key))
+}
+
+/// Merges into the target the way back from what it became by the merge to what it was before. Changes only the object
+/// database, and does not look at the request's key.
+pub(crate) fn look(project: &Project, request: &RevertRequest) -> Result<Found> {
+    let repo = project.open()?;
     let (target, at) = open::target(project, &repo, Some(&request.target))?;
     let merged = oid(&request.commit)?;
     let absent = || {
@@ -45,35 +88,46 @@ pub(crate) fn revert(project: &Project, request: &RevertRequest) -> Result<Rever
     };
     let attributes = attributes(project, &repo)?;
     let ours = tree(Some(at))?;
-    let new = match three_way(&repo, &attributes, Some(tree(Some(merged))?), ours, tree(before)?)? {
-        Ok(new) if new == ours => return Ok(Reverted::Nothing),
-        Ok(new) => new,
+    let found = match three_way(&repo, &attributes, Some(tree(Some(merged))?), ours, tree(before)?)? {
+        Ok(new) if new == ours => Found::Nothing,
+        Ok(new) => Found::Back(Back { target, at, tree: Some(new) }),
         Err(clashes) => {
-            let paths = clashes.into_iter().map(|clash| RepoPath::new(clash.path));
-            return Ok(Reverted::Conflicts(paths.collect()));
+            Found::Conflicts(clashes.into_iter().map(|clash| RepoPath::new(clash.path)).collect())
         }
     };
+    Ok(found)
+}
+
+/// Makes the branch for the request's key. Returns its tip.
+pub(crate) fn make_branch(project: &Project, request: &RevertRequest, back: &Back) -> Result<Commit> {
+    let Back { target, at, tree } = back;
+    let (repo, key) = (project.open()?, &request.key);
     let person = identity::person(&repo, &project.options.fallback)?;
     let during = "taking a merge back";
-    let parent = repo.find_commit(at).during(during)?;
-    let new = repo.find_tree(new).during(during)?;
-    let made = make(&repo, &person, &person, &request.message, &new, &[&parent])?;
+    let made = match tree {
+        Some(tree) => {
+            let parent = repo.find_commit(*at).during(during)?;
+            let tree = repo.find_tree(*tree).during(during)?;
+            make(&repo, &person, &person, &request.message, &tree, &[&parent])?
+        }
+        None => *at,
+    };
     let record = Record {
         root: project.root.clone(),
         checkout: Some(ownership::checkout_of(project)),
-        target,
-        base: Some(commit(at)),
+        target: target.clone(),
+        base: Some(commit(*at)),
         ..Record::default()
     };
     // Before the branch, as where a folder is opened.
     record.write(project, key)?;
-    repo.reference(&names::base(key), at, true, "watchfire: base").during("recording the base")?;
+    repo.reference(&names::base(key), *at, true, "watchfire: base").during("recording the base")?;
     reached("revert: recorded");
     if !agent_ref::advance(project, &repo, key, None, made, &person, "watchfire: revert")? {
         let error = Error::new(ErrorKind::Busy, "the branch was made by someone else meanwhile");
         return Err(error.with("branch", names::branch(key)));
     }
-    Ok(Reverted::Done(commit(made)))
+    Ok(commit(made))
 }
 
 /// Returns the commit that the work was merged onto.

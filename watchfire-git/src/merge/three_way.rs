@@ -36,6 +36,11 @@ pub(crate) fn three_way(
 ) -> Result<Result<Oid, Vec<Clash>>> {
     let merged = trees::merge(repo, attributes, base, Some(ours), Some(theirs))?;
     if merged.clashes.is_empty() {
+        let at_odds =
+            base.map_or_else(|| Ok(Vec::new()), |base| renames::at_odds(repo, [base, ours, theirs]))?;
+        if !at_odds.is_empty() {
+            return Ok(Err(at_odds));
+        }
         return merged.tree.map_or_else(|| tree_edit::empty(repo), Ok).map(Ok);
     }
     // libgit2 resolves some mixed names where git reports a conflict. What conflicts without a rename does so with them.

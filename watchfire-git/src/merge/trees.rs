@@ -13,7 +13,7 @@ use crate::objects::tree::{FOLDER, Node, check_depth, join, level};
 use crate::worktree::attributes::{Attributes, Value};
 
 /// Size in bytes above which a file is not merged line by line.
-const MAX_TEXT: usize = 32 * 1024 * 1024;
+pub(crate) const MAX_TEXT: usize = 32 * 1024 * 1024;
 
 /// The merged tree, and the paths at which it is only our side because the sides disagree.
 #[derive(Debug)]
@@ -193,15 +193,18 @@ pub(crate) enum Driver {
     Other,
 }
 
-/// Returns the way in which the attribute `merge` of the person's checkout wants `path` to be merged.
+/// Returns the way in which the attribute `merge` of the person's checkout, or else `merge.default`, wants `path` to be merged.
 pub(crate) fn driver(repo: &Repository, attributes: &Attributes<'_>, path: &[u8]) -> Result<Driver> {
     let [value] = attributes.of(path, ["merge"])?;
-    let driver = match &value {
-        Some(Value::Set) | None => return Ok(Driver::Text(None)),
+    let config = repo.config().during("reading the configuration")?;
+    let driver = match value {
+        Some(Value::Set) => return Ok(Driver::Text(None)),
         Some(Value::Unset) => return Ok(Driver::Other),
-        Some(Value::Text(driver)) => driver.as_slice(),
+        Some(Value::Text(driver)) => driver,
+        None => config.get_string("merge.default").unwrap_or_default().into_bytes(),
     };
-    let driver = match driver {
+    let driver = match driver.as_slice() {
+        b"" => return Ok(Driver::Text(None)),
         b"text" => return Ok(Driver::Text(None)),
         b"union" => return Ok(Driver::Text(Some(FileFavor::Union))),
         b"binary" => return Ok(Driver::Other),
@@ -209,7 +212,6 @@ pub(crate) fn driver(repo: &Repository, attributes: &Attributes<'_>, path: &[u8]
     };
     // A defined driver is the person's program, and runs only when the person merges. git ignores one
     // that is not defined.
-    let config = repo.config().during("reading the configuration")?;
     let is_defined = config.get_entry(&format!("merge.{driver}.driver")).is_ok();
     Ok(if is_defined { Driver::Other } else { Driver::Text(None) })
 }

@@ -23,14 +23,15 @@ const LARGEST: u64 = 256 << 20;
 const MOST: usize = 10_000;
 const DEEPEST: usize = 16;
 
-/// Returns the references that the agent made or moved in the git directory `top`, whose packed references
-/// began as `snapshot`.
-pub(crate) fn made(top: &Path, snapshot: &Path) -> Result<References> {
+/// Returns the references that the agent made or moved. Those of the repository are in `top`, and `snapshot` has its packed
+/// ones as they were at the start. Those of the worktree alone are in `admin`.
+pub(crate) fn made(top: &Path, admin: &Path, snapshot: &Path) -> Result<References> {
     let (packed, known) = (packed(&top.join("packed-refs"))?, packed(snapshot)?);
     let known: HashSet<_> = known.into_iter().collect();
     let mut made: References = packed.into_iter().filter(|line| !known.contains(line)).collect();
     // Loose ones second: git prefers them to packed ones.
     loose(&top.join("refs"), &mut made)?;
+    loose(&admin.join("refs"), &mut made)?;
     if made.len() > MOST {
         return Err(broken(format!("the agent has more than {MOST} references")));
     }
@@ -67,6 +68,13 @@ pub(crate) fn packed(path: &Path) -> Result<Vec<(String, Oid)>> {
     let lines = text.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
     let named = lines.filter_map(|line| line.split_once(' '));
     Ok(named.filter_map(|(id, name)| Some((name.to_owned(), hex(id.as_bytes())?))).collect())
+}
+
+/// Returns the references of one folder alone, in its administration `admin`.
+pub(crate) fn of_folder(admin: &Path) -> Result<References> {
+    let mut found = References::new();
+    loose(&admin.join("refs"), &mut found)?;
+    Ok(found)
 }
 
 /// Adds the references below the folder `refs`, without following a link.

@@ -166,7 +166,7 @@ impl Private {
 
     /// Returns the references that the agent made or moved, its branch included.
     pub(crate) fn references(&self) -> Result<References> {
-        agent_refs::made(&self.root.join("top"), &self.root.join(SNAPSHOT))
+        agent_refs::made(&self.root.join("top"), &self.admin(), &self.root.join(SNAPSHOT))
     }
 
     /// Returns the tip of the branch with this full name, as the agent sees it.
@@ -433,6 +433,23 @@ fn alternates_of(objects: &Path) -> Result<Vec<PathBuf>> {
     // A relative path counts from the folder of objects.
     let path = |line: &[u8]| objects.join(std::ffi::OsStr::from_bytes(line));
     Ok(lines.filter_map(|line| path(line).canonicalize().ok()).collect())
+}
+
+/// Returns the folders of objects from which the repository borrows, also those from which these borrow.
+pub(crate) fn borrowed(objects: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = alternates_of(objects)?;
+    let mut next = 0;
+    while let Some(folder) = found.get(next) {
+        for path in alternates_of(folder)? {
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+        next += 1;
+    }
+    // The file may have come along with a repository that somebody else packed: it opens no folder of another kind.
+    found.retain(|path| path.ends_with("objects") && path.join("pack").is_dir());
+    Ok(found)
 }
 
 /// Reads a file that an agent may have written. Returns `None` if it is none that git could have written.

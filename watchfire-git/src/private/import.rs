@@ -14,7 +14,7 @@ use crate::index::file::IndexFile;
 use crate::index::of_tree;
 use crate::names;
 use crate::private::copies::{Private, STASH, unreadable};
-use crate::private::transfer::Transfer;
+use crate::private::transfer::{DEADLINE, Transfer};
 use crate::repository::agent_ref;
 use crate::repository::left;
 use crate::repository::left::References;
@@ -27,6 +27,12 @@ use crate::repository::reach;
 /// `workspace_broken` if the copies hold anything that git would not have written. Nothing is in the
 /// repository then.
 pub(crate) fn import(project: &Project, repo: &Repository, key: &WorkspaceKey) -> Result<()> {
+    if Private::find(project, key).is_none() {
+        return Ok(());
+    }
+    // One after the other: an import that nobody waits for any more may still be at it, and would put back what a capture has
+    // made of HEAD and index since.
+    let _lock = files::lock(&project.state().join("importing").join(key.to_string()), DEADLINE)?;
     let Some(private) = Private::find(project, key) else { return Ok(()) };
     if private.is_spent(project)? {
         return Ok(());
@@ -149,13 +155,15 @@ fn move_branch(
     }
 }
 
-/// Returns the agent's other branches, and everything else that it has named: tags, notes, replacements,
+/// Returns the agent's other branches, with what its git noted in the same way, and everything else that it has named: tags, notes, replacements,
 /// references of its own. References to what it fetched are left out.
 fn others(private: &Private, key: &WorkspaceKey) -> Result<(References, References)> {
     let own = names::head(&names::branch(key));
     let all = private.references()?.into_iter();
     let others = all.filter(|(name, _)| *name != own && name != STASH && !name.starts_with("refs/remotes/"));
-    Ok(others.partition(|(name, _)| name.starts_with("refs/heads/")))
+    // What a bisection or a rebase notes is worth keeping only where it names commits that the work lacks, as a branch is.
+    const BRANCHES: [&str; 3] = ["refs/heads/", "refs/bisect/", "refs/rewritten/"];
+    Ok(others.partition(|(name, _)| BRANCHES.iter().any(|prefix| name.starts_with(prefix))))
 }
 
 /// Returns the branches with commits that `head`, the work, does not contain.

@@ -26,7 +26,7 @@ use crate::repository::new_pack::NewPack;
 use crate::repository::project::Project;
 
 /// Time after which an import gives up. Checking a million objects takes a few minutes.
-const DEADLINE: Duration = Duration::from_secs(10 * 60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10 * 60);
 /// Number of objects from which on they are written as one pack.
 const PACK: usize = 200;
 /// Upper bound for the files of a tree. No project has more, but a tree that holds another one ten times, and

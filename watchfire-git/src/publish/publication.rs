@@ -31,11 +31,12 @@ use crate::files;
 use crate::names;
 use crate::objects::tree;
 use crate::objects::tree_diff::{self, Change};
-use crate::objects::tree_path::check_path;
+use crate::plain::{past, snapshot};
 use crate::publish::bring::Bringing;
+use crate::publish::carry::Carrying;
 use crate::publish::place::Place;
 use crate::publish::user_checkout::{self, Checkout};
-use crate::repository::project::{Project, commit, delete_ref, move_ref, oid, tip};
+use crate::repository::project::{Kind, Project, commit, oid, tip};
 use crate::repository::queue;
 use crate::repository::reach;
 use crate::repository::record::{Queued, Record};
@@ -44,8 +45,8 @@ use crate::repository::ref_lock;
 /// The note of a publication that is under way.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Publication {
-    key: String,
-    target: String,
+    pub(super) key: String,
+    pub(super) target: String,
     base: Option<Commit>,
     commit: Commit,
     work: Commit,
@@ -53,11 +54,11 @@ pub(crate) struct Publication {
     onto: Option<Commit>,
     #[serde(default, rename = "claim_fence")]
     fence: u64,
-    checkouts: Vec<Place>,
+    pub(super) checkouts: Vec<Place>,
 }
 
 /// The result of carrying out a publication.
-enum Outcome {
+pub(crate) enum Outcome {
     Done,
     Held(Obstacle),
     /// The target has moved, and the files that were brought could not be taken back.
@@ -91,6 +92,9 @@ pub(crate) fn publish(
     candidate: &Candidate,
     request: &PublishRequest,
 ) -> Result<Published> {
+    if project.kind == Kind::Past {
+        return Ok(Published::Held(past::obstacle(project, &candidate.key)));
+    }
     let _lock = project.lock()?;
     // Its locks and its half-brought files would be in the way of this publication.
     for path in pending(project)? {
@@ -100,55 +104,24 @@ pub(crate) fn publish(
     }
     let repo = project.open()?;
     let key = &candidate.key;
-    let mut record = Record::read(project, key)?.unwrap_or_default();
-    if request.fence.0 < record.fence {
-        return Err(Error::new(ErrorKind::ClaimLost, "another orchestrator has taken over this task")
-            .with("key", key)
-            .with("fence", request.fence.0)
-            .with("newest", record.fence));
-    }
-    // On disk before anything else, so that from now on an orchestrator with an older claim is refused.
-    if request.fence.0 > record.fence {
-        record.fence = request.fence.0;
-        record.write(project, key)?;
-    }
+    let record = check_fence(project, key, request.fence.0)?;
     let name = names::head(&candidate.target);
     let new = oid(&candidate.commit)?;
-    let base = candidate.base.as_ref().map(oid).transpose()?;
-    let current = tip(&repo, &name)?;
-    // The target has the candidate: this call is repeated, or another candidate took it along.
-    if let Some(current) = current
-        && reach::contains(&repo, current, new)?
-    {
-        remember(project, key, request.fence.0, &Merged::from(candidate))?;
-        return Ok(Published::done(Vec::new()));
-    }
-    // A candidate on top of one that waits publishes that one too.
-    let from = match (current, base) {
-        (Some(current), Some(base)) if queue::holds(&repo, &candidate.target, current, base)? => {
-            Some(current)
+    let (from, checkouts) = match look(project, &repo, candidate, &record)? {
+        // This call is repeated, or another candidate took it along.
+        Way::Done => {
+            remember(project, key, request.fence.0, &Merged::from(candidate))?;
+            return Ok(Published::done(Vec::new()));
         }
-        _ => base,
-    };
-    // A candidate that was published before is not in the target any more: the person took it back, and it
-    // must not return.
-    if current != from || record.published.as_ref() == Some(&candidate.commit) {
-        return Ok(Published::Moved);
-    }
-    let mut checkouts = Vec::new();
-    // All checkouts, because during a rebase or bisection of the target none has it checked out.
-    for checkout in user_checkout::all(project)? {
-        if let Some(reason) = checkout.underway(&name)? {
+        Way::Moved => return Ok(Published::Moved),
+        Way::Held(obstacle) => {
             if !request.once {
                 wait(project, &repo, candidate, record, new)?;
             }
-            let obstacle = checkout.obstructed(ObstacleKind::OperationUnderWay, reason, Vec::new());
             return Ok(Published::Held(obstacle));
         }
-        if checkout.is_on(&name)? {
-            checkouts.push(checkout);
-        }
-    }
+        Way::Free { from, checkouts } => (from, checkouts),
+    };
     let publication = match Publication::begin(project, candidate, from, request, &checkouts) {
         Ok(publication) => publication,
         Err(error) => return cannot_write(error, None).map(Published::Held),
@@ -161,6 +134,11 @@ pub(crate) fn publish(
         }
         Ok(Outcome::Held(obstacle)) => {
             publication.abandon(project)?;
+            // In a plain folder, edits of the person are commits of the target, and to be merged with.
+            if obstacle.kind == ObstacleKind::LocalEdits && snapshot::refresh_locked(project, &repo)?.is_new {
+                return Ok(Published::Moved);
+            }
+            let obstacle = snapshot::explained(project, obstacle);
             if !request.once && !lasts(obstacle.kind) {
                 wait(project, &repo, candidate, record, new)?;
             }
@@ -183,6 +161,75 @@ pub(crate) fn publish(
     }
 }
 
+/// Refuses a claim that is older than the newest one that was seen. Returns the record of the work.
+pub(crate) fn check_fence(project: &Project, key: &WorkspaceKey, fence: u64) -> Result<Record> {
+    let mut record = Record::read(project, key)?.unwrap_or_default();
+    if fence < record.fence {
+        return Err(Error::new(ErrorKind::ClaimLost, "another orchestrator has taken over this task")
+            .with("key", key)
+            .with("fence", fence)
+            .with("newest", record.fence));
+    }
+    // On disk before anything else, so that from now on an orchestrator with an older claim is refused.
+    if fence > record.fence {
+        record.fence = fence;
+        record.write(project, key)?;
+    }
+    Ok(record)
+}
+
+/// The way of a candidate to its target.
+pub(crate) enum Way {
+    /// The target contains it.
+    Done,
+    /// The target is not at its base any more.
+    Moved,
+    /// A git operation is under way in a checkout of the target.
+    Held(Obstacle),
+    /// The target may move from `from`.
+    Free { from: Option<Oid>, checkouts: Vec<Checkout> },
+}
+
+/// Looks whether the target of a candidate may move to it.
+pub(crate) fn look(
+    project: &Project,
+    repo: &Repository,
+    candidate: &Candidate,
+    record: &Record,
+) -> Result<Way> {
+    let name = names::head(&candidate.target);
+    let new = oid(&candidate.commit)?;
+    let base = candidate.base.as_ref().map(oid).transpose()?;
+    let current = tip(repo, &name)?;
+    if let Some(current) = current
+        && reach::contains(repo, current, new)?
+    {
+        return Ok(Way::Done);
+    }
+    // A candidate on top of one that waits publishes that one too.
+    let from = match (current, base) {
+        (Some(current), Some(base)) if queue::holds(repo, &candidate.target, current, base)? => Some(current),
+        _ => base,
+    };
+    // A candidate that was published before is not in the target any more: the person took it back, and it
+    // must not return.
+    if current != from || record.published.as_ref() == Some(&candidate.commit) {
+        return Ok(Way::Moved);
+    }
+    let mut checkouts = Vec::new();
+    // All checkouts, because during a rebase or bisection of the target none has it checked out.
+    for checkout in user_checkout::all(project)? {
+        if let Some(reason) = checkout.underway(&name)? {
+            let obstacle = checkout.obstructed(ObstacleKind::OperationUnderWay, reason, Vec::new());
+            return Ok(Way::Held(obstacle));
+        }
+        if checkout.is_on(&name)? {
+            checkouts.push(checkout);
+        }
+    }
+    Ok(Way::Free { from, checkouts })
+}
+
 /// Returns true for obstacles that stay until the branch is merged in another way. Nothing else waits for
 /// such a branch.
 fn lasts(kind: ObstacleKind) -> bool {
@@ -197,7 +244,7 @@ fn lasts(kind: ObstacleKind) -> bool {
 }
 
 /// Describes a failure to write to a checkout.
-fn failed(error: &Error, checkout: Option<&Path>) -> Obstacle {
+pub(crate) fn failed(error: &Error, checkout: Option<&Path>) -> Obstacle {
     let kind = match error.kind() {
         ErrorKind::OutOfSpace => ObstacleKind::OutOfSpace,
         ErrorKind::PermissionDenied => ObstacleKind::ReadOnly,
@@ -208,7 +255,7 @@ fn failed(error: &Error, checkout: Option<&Path>) -> Obstacle {
 }
 
 /// Describes a failure that a person can do something about. Returns any other error as it is.
-fn cannot_write(error: Error, checkout: Option<&Path>) -> Result<Obstacle> {
+pub(crate) fn cannot_write(error: Error, checkout: Option<&Path>) -> Result<Obstacle> {
     match error.kind() {
         ErrorKind::OutOfSpace | ErrorKind::PermissionDenied => Ok(failed(&error, checkout)),
         _ => Err(error),
@@ -226,7 +273,7 @@ pub(crate) fn is_published(project: &Project, target: &str, commit: &Commit) -> 
 }
 
 /// The parts of a publication that the record of its task keeps.
-struct Merged<'a> {
+pub(crate) struct Merged<'a> {
     target: &'a str,
     commit: &'a Commit,
     work: &'a Commit,
@@ -241,7 +288,7 @@ impl<'a> From<&'a Candidate> for Merged<'a> {
 }
 
 /// Records the last publication, so that it is not published again.
-fn remember(project: &Project, key: &WorkspaceKey, fence: u64, merged: &Merged<'_>) -> Result<()> {
+pub(crate) fn remember(project: &Project, key: &WorkspaceKey, fence: u64, merged: &Merged<'_>) -> Result<()> {
     let mut record = Record::read(project, key)?.unwrap_or_default();
     // The target may have been renamed since the task began.
     record.target = merged.target.to_owned();
@@ -269,6 +316,17 @@ pub(crate) fn pending(project: &Project) -> Result<Vec<PathBuf>> {
         .map(|(_, path)| path)
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
         .collect())
+}
+
+/// Completes or undoes the publication under `key`, if one is under way. The caller holds the project's lock.
+pub(crate) fn complete_of(project: &Project, key: &WorkspaceKey) -> Result<Option<Completed>> {
+    let path = note(project, &key.to_string());
+    if path.is_file() { complete(project, &path).map(Some) } else { Ok(None) }
+}
+
+/// Returns the path of the note of the publication under `key`.
+fn note(project: &Project, key: &str) -> PathBuf {
+    project.state().join("publish").join(format!("{key}.json"))
 }
 
 /// Completes or undoes the publication whose note is at `path`. The caller holds the project's lock.
@@ -324,17 +382,17 @@ pub(crate) fn complete(project: &Project, path: &Path) -> Result<Completed> {
 }
 
 /// Returns the folder for displaced edits that cannot stay where they are.
-fn aside(project: &Project) -> PathBuf {
+pub(super) fn aside(project: &Project) -> PathBuf {
     project.worktrees().join("aside")
 }
 
-fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>> {
+pub(super) fn changes(repo: &Repository, base: Option<Oid>, new: Oid) -> Result<Vec<Change>> {
     tree_diff::diff(repo, tree::of_commit(repo, base)?, tree::of_commit(repo, Some(new))?)
 }
 
 impl Publication {
     /// Writes the note of a publication before it begins.
-    fn begin(
+    pub(crate) fn begin(
         project: &Project,
         candidate: &Candidate,
         from: Option<Oid>,
@@ -370,132 +428,18 @@ impl Publication {
         base: Option<Oid>,
         new: Oid,
     ) -> Result<Outcome> {
-        let name = names::head(&self.target);
-        let changes = changes(repo, base, new)?;
-        // The history was checked for this too. Whether git itself runs something must not depend on a single
-        // check.
-        changes.iter().try_for_each(|change| check_path(&change.path))?;
-        let held = |place: &Place, kind, message: String| {
-            Ok(Outcome::Held(place.checkout().obstructed(kind, message, Vec::new())))
-        };
-        let mut bringings = Vec::new();
-        for place in &self.checkouts {
-            bringings.push(Bringing::new(self.stage(project, place), aside(project)));
-            // Before the lock, because a filter may take its time. An index that cannot be read is reported
-            // further down.
-            let Ok(index) = place.index() else { continue };
-            let to = self.converted(project, place);
-            if let Some(obstacle) = place.checkout().convert(project, &index, &changes, &to)? {
-                return Ok(Outcome::Held(obstacle));
-            }
-            reached("publication: converted");
-        }
-        // All locks before the first check: a git command could change a checked place otherwise.
-        for place in &self.checkouts {
-            if !place.lock()? {
-                let message = "another git command is running, or left its index.lock";
-                return held(place, ObstacleKind::IndexLocked, message.to_owned());
+        let mut carrying = Carrying::new(project, repo, self, base, new)?;
+        for step in Carrying::BEFORE {
+            if let Some(outcome) = step(&mut carrying)? {
+                return Ok(outcome);
             }
         }
-        let mut indices = Vec::new();
-        for (place, bringing) in self.checkouts.iter().zip(&bringings) {
-            let checkout = place.checkout();
-            // Checked again, because now no other git command can begin something.
-            if let Some(reason) = checkout.underway(&name)? {
-                return held(place, ObstacleKind::OperationUnderWay, reason.to_owned());
-            }
-            if !checkout.is_on(&name)? {
-                return Ok(Outcome::Moved);
-            }
-            let index = match place.index() {
-                Ok(index) => index,
-                Err(e) => {
-                    let message = format!("its index cannot be read ({})", e.report());
-                    let kind = match e.kind() {
-                        ErrorKind::NotSupported if e.detail("extension") == Some("sdir") => {
-                            ObstacleKind::IndexSparse
-                        }
-                        ErrorKind::NotSupported => ObstacleKind::IndexUnsupported,
-                        _ => ObstacleKind::IndexUnreadable,
-                    };
-                    return held(place, kind, message);
-                }
-            };
-            let converted = self.converted(project, place);
-            if let Some(obstacle) = checkout.obstacle(&index, &changes, &converted)? {
-                return Ok(Outcome::Held(obstacle));
-            }
-            // Everything that needs room is written before the target moves.
-            let staged =
-                place.stage(&changes, &converted, bringing).and_then(|()| place.reserve(&index, &changes));
-            if let Err(error) = staged {
-                return cannot_write(error, Some(&place.files)).map(Outcome::Held);
-            }
-            indices.push((place, index));
-        }
-        reached("publication: staged");
-        for (place, index) in indices {
-            if let Err(error) = place.announce(index, &changes) {
-                return cannot_write(error, Some(&place.files)).map(Outcome::Held);
-            }
-        }
-        reached("publication: announced");
-        let message = format!("watchfire: merge {}", self.key);
-        if !move_ref(repo, &name, base, new, &message)? {
+        if !carrying.move_target()? {
             return Ok(Outcome::Moved);
         }
-        let Err((place, error, is_entered)) = self.bring(project, &changes, &mut bringings) else {
-            bringings.into_iter().try_for_each(Bringing::finish)?;
-            return Ok(Outcome::Done);
-        };
-        let obstacle = failed(&error, Some(&place.files));
-        let is_back = !is_entered && self.take_back(project, repo, &changes, &mut bringings, (base, new))?;
-        Ok(if is_back { Outcome::Held(obstacle) } else { Outcome::Incomplete(obstacle) })
-    }
-
-    /// Brings the changes to all checkouts. An error names the checkout that failed, and is true if an index
-    /// is in place already.
-    fn bring(
-        &self,
-        project: &Project,
-        changes: &[Change],
-        bringings: &mut [Bringing],
-    ) -> Result<(), (&Place, Error, bool)> {
-        // All files before the first index: until an index is in place, everything can be taken back.
-        let mut indices = Vec::new();
-        for (place, bringing) in self.checkouts.iter().zip(bringings) {
-            let index = place.bring(changes, &self.converted(project, place), bringing);
-            indices.push((place, index.map_err(|error| (place, error, false))?));
-        }
-        for (n, (place, index)) in indices.iter().enumerate() {
-            place.put(index).map_err(|error| (*place, error, n > 0))?;
-        }
-        Ok(())
-    }
-
-    /// Takes back files and target. Returns false if that cannot be done.
-    fn take_back(
-        &self,
-        project: &Project,
-        repo: &Repository,
-        changes: &[Change],
-        bringings: &mut [Bringing],
-        (base, new): (Option<Oid>, Oid),
-    ) -> Result<bool> {
-        // The target last: a checkout whose files stay must not lose its target.
-        for (place, bringing) in self.checkouts.iter().zip(bringings).rev() {
-            let files = place.take_back(changes, &self.converted(project, place), bringing);
-            // The indices before the target, as on the way there.
-            if let Err(error) = files.and_then(|()| place.take_back_index()) {
-                tracing::warn!(error = %error.report(), "a publication cannot be taken back");
-                return Ok(false);
-            }
-        }
-        let name = names::head(&self.target);
-        match base {
-            Some(base) => move_ref(repo, &name, Some(new), base, "watchfire: merge taken back"),
-            None => delete_ref(repo, &name, new),
-        }
+        let Err(failure) = carrying.bring() else { return Ok(Outcome::Done) };
+        let is_back = !failure.is_entered && carrying.take_back()?;
+        Ok(if is_back { Outcome::Held(failure.obstacle) } else { Outcome::Incomplete(failure.obstacle) })
     }
 
     /// Completes a publication in one checkout. Returns the places of the edits that it displaced, or the
@@ -526,7 +470,7 @@ impl Publication {
     }
 
     /// Records the publication and removes its note.
-    fn finish(&self, project: &Project) -> Result<()> {
+    pub(crate) fn finish(&self, project: &Project) -> Result<()> {
         if let Some(key) = names::parse_key(&self.key) {
             let (target, commit) = (&self.target, &self.commit);
             let merged = Merged { target, commit, work: &self.work, onto: self.onto.as_ref() };
@@ -536,7 +480,7 @@ impl Publication {
     }
 
     /// Releases the locks, removes the stages, and removes the note.
-    fn abandon(&self, project: &Project) -> Result<()> {
+    pub(crate) fn abandon(&self, project: &Project) -> Result<()> {
         reached("publication: ending");
         self.checkouts.iter().for_each(Place::release);
         reached("publication: released");
@@ -549,16 +493,16 @@ impl Publication {
     }
 
     fn path(&self, project: &Project) -> PathBuf {
-        project.state().join("publish").join(format!("{}.json", self.key))
+        note(project, &self.key)
     }
 
     /// Returns the folder in which the new contents for a checkout wait.
-    fn stage(&self, project: &Project, place: &Place) -> PathBuf {
+    pub(super) fn stage(&self, project: &Project, place: &Place) -> PathBuf {
         place.stage.clone().unwrap_or_else(|| self.converted(project, place).with_extension("stage"))
     }
 
     /// Returns the folder of converted files for a checkout. They stay as long as the note.
-    fn converted(&self, project: &Project, place: &Place) -> PathBuf {
+    pub(super) fn converted(&self, project: &Project, place: &Place) -> PathBuf {
         let name = place.token.file_name().unwrap_or_default();
         self.path(project).with_extension("files").join(name)
     }

@@ -28,7 +28,7 @@ use crate::publish::swap;
 use crate::publish::view::{Brought, Disk, View, hash};
 use crate::repository::admin::{self, Owner};
 use crate::repository::ownership;
-use crate::repository::project::Project;
+use crate::repository::project::{Kind, Project};
 
 /// Prefix of files that are about to replace another file.
 const NEW: &str = ".wf-new-";
@@ -149,6 +149,10 @@ impl Checkout {
         changes: &[Change],
         to: &Path,
     ) -> Result<Option<Obstacle>> {
+        if project.kind == Kind::Plain {
+            // Snapshots take files as they are, so they come back as they are.
+            return Ok(None);
+        }
         let view = View::new(self, index, changes, to)?;
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         let mut drivers = BTreeSet::new();

@@ -14,6 +14,7 @@ use watchfire_core::workspace::WorkspaceKey;
 use crate::error::broken;
 use crate::files;
 use crate::names;
+use crate::repository::layout::TOGETHER;
 
 /// Content of the file that keeps git from pruning an agent's worktree.
 pub(crate) const LOCKED: &[u8] = b"a Watchfire agent works here\n";
@@ -42,12 +43,27 @@ pub(crate) fn owner(admin: &Path) -> Result<Owner> {
         None => return Ok(Owner::Person),
     };
     let is_ours = match checkout(admin)? {
-        Some(checkout) => checkout.ends_with(Path::new(".watchfire").join(folder).join(rest)),
+        Some(checkout) => leads_to(&checkout, folder, &owner, rest),
         // Killed while it was made: without a `gitdir`, git takes it for no worktree. The lock may be there
         // and not yet written.
         None => lock(admin)?.is_none_or(|lock| LOCKED.starts_with(&lock)),
     };
     Ok(if is_ours { owner } else { Owner::Person })
+}
+
+/// Returns true if `checkout` is where the folder of `owner` lies.
+fn leads_to(checkout: &Path, folder: &str, owner: &Owner, name: &str) -> bool {
+    let ours = Path::new(".watchfire");
+    if checkout.ends_with(ours.join(folder).join(name)) {
+        return true;
+    }
+    // With others of the same work, it lies below a folder that has the name of the work.
+    let (folder, name) = match owner {
+        Owner::Agent(WorkspaceKey::Part { key, .. }) => (TOGETHER, key.to_string()),
+        Owner::Agent(key) => (TOGETHER, key.to_string()),
+        _ => (folder, name.to_owned()),
+    };
+    checkout.ancestors().skip(1).any(|above| above.ends_with(ours.join(folder).join(&name)))
 }
 
 /// Returns the checkout that `admin` administers, whether or not it is there; `None` if no `gitdir` names

@@ -18,6 +18,7 @@ use crate::names;
 use crate::objects::id::hex;
 use crate::objects::tree_edit;
 use crate::objects::verify;
+use crate::private::agent_refs;
 use crate::repository::agent_ref;
 use crate::repository::project::Project;
 
@@ -190,6 +191,7 @@ pub(crate) fn keep_logged(project: &Project, repo: &Repository, key: &WorkspaceK
     let admin = project.admin(key);
     let branch_log = project.common.join("logs").join(names::head(&names::branch(key)));
     let mut named = noted(&admin)?;
+    named.extend(agent_refs::of_folder(&admin)?.values());
     named.extend(logged(&admin.join("logs/HEAD"), None)?);
     named.extend(logged(&branch_log, None)?);
     let branch = agent_ref::tip(project, repo, key)?;

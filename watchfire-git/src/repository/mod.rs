@@ -4,6 +4,8 @@ pub(crate) mod admin;
 pub(crate) mod agent_head;
 pub(crate) mod agent_ref;
 pub(crate) mod index_lock;
+pub(crate) mod last_merge;
+pub(crate) mod layout;
 pub(crate) mod left;
 pub(crate) mod new_blobs;
 pub(crate) mod new_pack;

@@ -43,7 +43,7 @@ pub(crate) fn of(project: &Project, record: &Record) -> Result<Ownership> {
     Ok(match is_same_checkout {
         false => Ownership::Other,
         // A folder that was renamed leaves nothing under the old name.
-        true if root.join(".git").exists() => Ownership::Copied,
+        true if root.join(project.mark()).exists() => Ownership::Copied,
         true => Ownership::Moved,
     })
 }

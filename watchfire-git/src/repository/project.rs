@@ -13,6 +13,8 @@ use crate::failpoint::reached;
 use crate::files::{self, FileLock};
 use crate::names;
 use crate::options::GitOptions;
+use crate::plain::store;
+use crate::repository::layout::Layout;
 use crate::repository::special;
 
 /// Maximum time for which a call waits for another one that changes the same repository.
@@ -32,6 +34,35 @@ pub(crate) struct Project {
     /// Time at which the repository was found. A lock of ours that is older was left by a process that was
     /// killed.
     pub(crate) opened: std::time::SystemTime,
+    /// The project whose work this repository has a part of. `None` in the project itself.
+    pub(crate) part_of: Option<PartOf>,
+    pub(crate) kind: Kind,
+    /// The store of snapshots from before the folder had a repository, if there is one.
+    pub(crate) before: Option<Box<Self>>,
+}
+
+/// Kind of a project's repository.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// A repository of a person's.
+    Git,
+    /// A store of snapshots of a folder without git.
+    Plain,
+    /// Such a store of a folder that has a repository now. Work in it is kept, and none begins or is published.
+    Past,
+}
+
+/// The project that works in a repository other than its own.
+#[derive(Clone, Debug)]
+pub(crate) struct PartOf {
+    /// Name of that project, as keys of its parts have it.
+    pub(crate) name: String,
+    /// Root of that project.
+    pub(crate) root: PathBuf,
+    /// Folder of that project's records.
+    pub(crate) state: PathBuf,
+    /// Path of this repository, relative to that root.
+    pub(crate) at: PathBuf,
 }
 
 impl Project {
@@ -40,28 +71,7 @@ impl Project {
         let given = root;
         let root =
             root.canonicalize().map_err(|e| Error::io("opening the project folder", e).with_path(given))?;
-        let none: [&Path; 0] = [];
-        let repo = git2::Repository::open_ext(&root, RepositoryOpenFlags::empty(), none).map_err(|e| {
-            // libgit2 has no error codes for these: only the message says what it does not support.
-            let unsupported = e.message().contains("unsupported extension")
-                || e.message().contains("unsupported repository version")
-                || e.message().contains("object format");
-            let (kind, message) = match e.code() {
-                git2::ErrorCode::NotFound => {
-                    (ErrorKind::NotFound, "the project is not a git repository: run `git init` there first")
-                }
-                git2::ErrorCode::Owner => (
-                    ErrorKind::PermissionDenied,
-                    "the repository belongs to another user: add it to git's safe.directory if you trust it",
-                ),
-                _ if unsupported => (ErrorKind::NotSupported, unsupported_format(e.message())),
-                _ => (ErrorKind::Io, "opening the repository"),
-            };
-            Error::new(kind, message).with_path(&root).with_source(Said(e))
-        })?;
-        if is_partial(&repo)? {
-            return Err(Error::new(ErrorKind::NotSupported, PARTIAL).with_path(&root));
-        }
+        let repo = open_supported(&root)?;
         let Some(top) = repo.workdir() else {
             return Err(Error::new(
                 ErrorKind::NotSupported,
@@ -80,31 +90,111 @@ impl Project {
         }
         let git = repo.path().canonicalize().during("opening the repository")?;
         let common = repo.commondir().canonicalize().during("opening the repository")?;
-        Ok(Self { root, git, common, options, opened: std::time::SystemTime::now() })
+        let kind = Kind::Git;
+        let opened = std::time::SystemTime::now();
+        Ok(Self { root, git, common, options, opened, part_of: None, kind, before: None })
+    }
+
+    /// Makes the project of a folder whose snapshots are in `store`. Both paths are real.
+    pub(crate) fn plain(root: PathBuf, store: PathBuf, options: GitOptions, kind: Kind) -> Self {
+        let opened = std::time::SystemTime::now();
+        let (git, common) = (store.clone(), store);
+        Self { root, git, common, options, opened, part_of: None, kind, before: None }
+    }
+
+    /// Returns the project that holds the work under `key`: this one, or its snapshots from before it had a repository.
+    pub(crate) fn holding(&self, key: &WorkspaceKey) -> Result<&Self> {
+        let Some(before) = self.before.as_deref() else { return Ok(self) };
+        let branch = tip(&before.open()?, &names::head(&names::branch(key)))?;
+        Ok(if branch.is_some() { before } else { self })
     }
 
     /// Opens a handle on the repository with the person's checkout.
     pub(crate) fn open(&self) -> Result<git2::Repository> {
+        if self.kind == Kind::Plain {
+            store::check(self)?;
+        }
+        self.open_unchecked()
+    }
+
+    /// Opens a handle also where the folder of a plain project does not prove that it is the project's.
+    pub(crate) fn open_unchecked(&self) -> Result<git2::Repository> {
         // Before libgit2 lists branches: a FIFO of an agent's among them would block it.
         special::sweep_branches(self);
         // The path is known: nothing is searched for, and no `.git` is appended.
         let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = git2::Repository::open_ext(&self.git, flags, none).during("opening the repository")?;
+        if self.kind != Kind::Git {
+            // In memory only: a store does not name the folder, which may move.
+            repo.set_workdir(&self.root, false).during("opening the snapshots")?;
+        }
         if repo.is_bare() {
             return Err(broken("the repository has become bare").with_path(&self.git));
         }
         Ok(repo)
     }
 
+    /// Returns the path in a project's folder that shows that a project of this kind is there.
+    pub(crate) fn mark(&self) -> &'static str {
+        match self.kind {
+            Kind::Git => ".git",
+            Kind::Plain | Kind::Past => store::POINTER,
+        }
+    }
+
     /// Returns the folder that holds the folders of all agents.
     pub(crate) fn worktrees(&self) -> PathBuf {
-        self.root.join(".watchfire").join("worktrees")
+        let root = self.part_of.as_ref().map_or(&self.root, |of| &of.root);
+        root.join(".watchfire").join("worktrees")
     }
 
     /// Returns the folder of one agent.
     pub(crate) fn worktree(&self, key: &WorkspaceKey) -> PathBuf {
-        self.worktrees().join(key.to_string())
+        self.laid_out(key).unwrap_or_else(|| self.worktrees().join(key.to_string()))
+    }
+
+    /// Returns the folder of one agent, if its work is in several repositories.
+    fn laid_out(&self, key: &WorkspaceKey) -> Option<PathBuf> {
+        // Where a layout cannot be read, `Joint` returns an error before anything is done.
+        match (&self.part_of, key) {
+            (Some(of), WorkspaceKey::Part { of: name, key, .. }) if **name == *of.name => {
+                Layout::read(&of.state, key).ok()??.folder(&of.root, &of.at)
+            }
+            (None, WorkspaceKey::Task { .. } | WorkspaceKey::Chat) => {
+                Layout::read(&self.state(), key).ok()??.folder(&self.root, Path::new(""))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if the work under `key` is this project's, and not that of another one that works in this
+    /// repository too.
+    pub(crate) fn is_own(&self, key: &WorkspaceKey) -> bool {
+        match (&self.part_of, key) {
+            (Some(of), WorkspaceKey::Part { of: name, .. }) => **name == *of.name,
+            (None, WorkspaceKey::Part { .. }) | (Some(_), _) => false,
+            (None, _) => true,
+        }
+    }
+
+    /// Returns the folders of agents that are there, with their keys.
+    pub(crate) fn folders(&self) -> Result<Vec<(WorkspaceKey, PathBuf)>> {
+        let state = self.part_of.as_ref().map_or_else(|| self.state(), |of| of.state.clone());
+        let parts = Layout::keys(&state)?.into_iter().map(|key| match &self.part_of {
+            Some(of) => key.part(&of.name),
+            None => key,
+        });
+        let mut found: Vec<_> = parts.filter_map(|key| Some((key.clone(), self.laid_out(&key)?))).collect();
+        if self.part_of.is_none() {
+            let plain = files::entries(&self.worktrees())?.into_iter();
+            let plain = plain.filter_map(|(name, path)| Some((names::parse_key(name.to_str()?)?, path)));
+            found.extend(plain.filter(|(key, path)| self.is_own(key) && self.worktree(key) == *path));
+        }
+        found.retain(|(_, path)| fs::symlink_metadata(path).is_ok());
+        found.sort();
+        found.dedup();
+        Ok(found)
     }
 
     /// Returns git's administration of the agent's folder.
@@ -165,6 +255,38 @@ impl Project {
         let name = head.symbolic_target().during("reading HEAD")?.ok_or_else(detached)?;
         name.strip_prefix("refs/heads/").map(str::to_owned).ok_or_else(detached)
     }
+}
+
+/// Opens the repository whose checkout `root` is.
+///
+/// # Errors
+/// `not_found` if there is none; `not_supported` for a format that libgit2 cannot read, and for a partial clone.
+pub(crate) fn open_supported(root: &Path) -> Result<git2::Repository> {
+    let none: [&Path; 0] = [];
+    let repo = git2::Repository::open_ext(root, RepositoryOpenFlags::empty(), none).map_err(|e| {
+        // libgit2 has no error codes for these: only the message says what it does not support.
+        let unsupported = e.message().contains("unsupported extension")
+            || e.message().contains("unsupported repository version")
+            || e.message().contains("object format");
+        let (kind, message) = match e.code() {
+            git2::ErrorCode::NotFound => {
+                (ErrorKind::NotFound, "the project is not a git repository: run `git init` there first")
+            }
+            git2::ErrorCode::Owner => (
+                ErrorKind::PermissionDenied,
+                "the repository belongs to another user: add it to git's safe.directory if you trust it",
+            ),
+            _ if unsupported => (ErrorKind::NotSupported, unsupported_format(e.message())),
+            _ => (ErrorKind::Io, "opening the repository"),
+        };
+        let hint = "`watchfire init` makes a repository; `watchfire init --plain` works with snapshots instead of commits";
+        let error = Error::new(kind, message).with_path(root).with_source(Said(e));
+        if kind == ErrorKind::NotFound { error.with("hint", hint) } else { error }
+    })?;
+    if is_partial(&repo)? {
+        return Err(Error::new(ErrorKind::NotSupported, PARTIAL).with_path(root));
+    }
+    Ok(repo)
 }
 
 const PARTIAL: &str = "the repository is a partial clone, and contents that are not there cannot be merged: clone it again \

@@ -48,3 +48,17 @@ pub(crate) fn ahead(repo: &Repository, tip: Oid, base: Option<Oid>) -> Result<us
     }
     Ok(count)
 }
+
+/// Returns the commits in the log of a branch that are still there, oldest first. The flag is true for one that a merge of
+/// ours brought.
+pub(crate) fn log(repo: &Repository, branch: &str) -> Vec<(Oid, bool)> {
+    let name = names::head(branch);
+    // libgit2 makes a log that is missing, and git would write to it from then on.
+    let log = repo.reference_has_log(&name).unwrap_or(false).then(|| repo.reflog(&name));
+    let Some(Ok(log)) = log else { return Vec::new() };
+    let is_ours = |entry: &git2::ReflogEntry<'_>| {
+        entry.message_bytes().is_some_and(|message| message.starts_with(b"watchfire: merge"))
+    };
+    let entries = log.iter().rev().map(|entry| (entry.id_new(), is_ours(&entry)));
+    entries.filter(|(id, _)| repo.find_commit(*id).is_ok()).collect()
+}

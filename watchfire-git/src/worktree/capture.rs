@@ -177,8 +177,10 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     let nested = work.scan.iter().flat_map(|scan| &scan.nested);
     let nested = nested.map(|path| (path, LeftOutReason::NestedRepository));
     let large = work.scan.iter().flat_map(|scan| &scan.large).map(|path| (path, LeftOutReason::TooLarge));
+    let secret = work.scan.iter().flat_map(|scan| &scan.secret).map(|path| (path, LeftOutReason::SecretName));
     captured.left_out = special
         .chain(large)
+        .chain(secret)
         .chain(nested)
         .map(|(path, why)| LeftOut::new(RepoPath::new(path.clone()), why))
         .collect();
@@ -265,7 +267,23 @@ fn refresh_index(
     let path = admin.join("index");
     let old = IndexFile::read(&path);
     let is_whole = old.is_ok();
-    let old = old.unwrap_or_default();
+    let new = renewed(repo, &old.unwrap_or_default(), scan, commit)?;
+    // A broken one is replaced in any case.
+    let new = new.or_else(|| (!is_whole).then(IndexFile::default));
+    let Some(mut index) = new else { return Ok(()) };
+    index.settle(&project.worktree(key));
+    let bytes = index.to_bytes();
+    files::replace(&path, &bytes)
+        .map_err(|e| broken("the index of the agent cannot be written").with_source(e))
+}
+
+/// Returns the index that agrees with `commit`, which contains the scanned files, or `None` if `old` does.
+pub(crate) fn renewed(
+    repo: &Repository,
+    old: &IndexFile,
+    scan: &Scan,
+    commit: Option<Oid>,
+) -> Result<Option<IndexFile>> {
     let entry = |path: &Vec<u8>, node: Node, stat: Option<Stat>| {
         // An entry that is right stays, with everything else that git has noted in it.
         let there = old.entry(path).filter(|entry| entry.node == node);
@@ -274,12 +292,8 @@ fn refresh_index(
     };
     let files = scan.files.iter();
     let entries: Vec<_> = files.map(|(path, (node, stat))| entry(path, *node, *stat)).collect();
-    if is_whole && entries == old.entries() {
-        return Ok(());
+    if entries == old.entries() {
+        return Ok(None);
     }
-    let mut index = old.with(entries).with_trees_of(repo, tree::of_commit(repo, commit)?)?;
-    index.settle(&project.worktree(key));
-    let bytes = index.to_bytes();
-    files::replace(&path, &bytes)
-        .map_err(|e| broken("the index of the agent cannot be written").with_source(e))
+    old.with(entries).with_trees_of(repo, tree::of_commit(repo, commit)?).map(Some)
 }

@@ -22,6 +22,7 @@ use crate::index::hidden::Hidden;
 use crate::objects::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
 use crate::objects::tree_edit::Edits;
 use crate::objects::verify::LARGEST;
+use crate::plain::Measured;
 use crate::repository::new_blobs::NewBlobs;
 use crate::worktree::ignore::{Ignore, Level};
 
@@ -44,6 +45,8 @@ pub(crate) struct Scan {
     pub(crate) special: Vec<Vec<u8>>,
     /// Files beyond the size limit. A file that the tree has stays as it is there.
     pub(crate) large: Vec<Vec<u8>>,
+    /// Files and folders with a hidden name that are neither in the tree nor in the index, and that no rule ignores.
+    pub(crate) secret: Vec<Vec<u8>>,
 }
 
 /// The rules by which a folder is compared.
@@ -66,6 +69,21 @@ pub(crate) struct Look<'a> {
 impl Look<'_> {
     /// Compares `folder` with the tree. Writes contents that differ to the object database.
     pub(crate) fn scan(&self, folder: &Path) -> Result<Scan> {
+        let mut walk = self.walk(folder, None)?;
+        walk.absent();
+        walk.blobs.finish()?;
+        Ok(walk.scan)
+    }
+
+    /// Looks at the files that a scan of `folder` would read, and reads none.
+    ///
+    /// # Errors
+    /// `not_supported` if they are more, or larger, than snapshots take.
+    pub(crate) fn measure(&self, folder: &Path) -> Result<()> {
+        self.walk(folder, Some(Measured::default())).map(drop)
+    }
+
+    fn walk(&self, folder: &Path, measured: Option<Measured>) -> Result<Walk<'_>> {
         let trust_mode = self.repo.config().and_then(|c| c.get_bool("core.filemode")).unwrap_or(true);
         let deadline = Instant::now() + DEADLINE;
         let mut walk = Walk {
@@ -74,15 +92,14 @@ impl Look<'_> {
             deadline,
             levels: Vec::new(),
             scan: Scan::default(),
+            measured,
             blobs: NewBlobs::new(self.repo, self.scratch),
         };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let root = openat(CWD, folder, flags, Mode::empty())
             .map_err(|e| Error::io("opening the folder of an agent", e.into()).with_path(folder))?;
         walk.folder(&root, &[], Inside::default(), 0)?;
-        walk.absent();
-        walk.blobs.finish()?;
-        Ok(walk.scan)
+        Ok(walk)
     }
 }
 
@@ -102,6 +119,8 @@ struct Walk<'a> {
     /// The ignore files of the folders that are being read, outermost first.
     levels: Vec<Level>,
     scan: Scan,
+    /// Set if files are counted and not read.
+    measured: Option<Measured>,
     blobs: NewBlobs<'a>,
 }
 
@@ -141,8 +160,7 @@ impl Walk<'_> {
         if has_git && !prefix.is_empty() {
             self.scan.nested.push(prefix.to_vec());
         }
-        let counts = |name: &&Vec<u8>| !is_dot_git(name) && !self.look.hidden.has_name(name);
-        for name in names.iter().filter(counts) {
+        for name in names.iter().filter(|name| !is_dot_git(name)) {
             self.check_time()?;
             let path = join(prefix, name);
             let Some(stat) = found(statat(fd, &name[..], AtFlags::SYMLINK_NOFOLLOW))
@@ -150,12 +168,18 @@ impl Walk<'_> {
             else {
                 continue;
             };
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            if self.look.hidden.has_name(name) {
+                // Files that the project gives its tasks are ignored ones.
+                let is_new = !inside.nested && !inside.ignored && !self.is_tracked(&path, is_folder);
+                if is_new && !self.look.ignore.matches(&self.levels, &path, is_folder) {
+                    self.scan.secret.push(path);
+                }
+            } else if is_folder {
                 self.subfolder(fd, name, &path, inside, depth)?;
             } else if let Some(mode) = mode_of(&stat) {
                 // The ignore rules do not hold for tracked files, as in git.
-                let tracked = self.look.tree.contains_key(&path) || self.look.index.any(&path).is_some();
-                let counts = tracked
+                let counts = self.is_tracked(&path, false)
                     || ((!inside.nested || self.look.nested)
                         && !inside.ignored
                         && !self.look.ignore.matches(&self.levels, &path, false));
@@ -169,6 +193,16 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Returns true if the tree or the index has a file at `path`, or below it if it is a folder.
+    fn is_tracked(&self, path: &[u8], is_folder: bool) -> bool {
+        let Look { tree, index, .. } = self.look;
+        if !is_folder {
+            return tree.contains_key(path) || index.any(path).is_some();
+        }
+        // Paths are sorted, so the first one after `<path>/` shows whether anything lies below.
+        tree.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path)) || index.has_below(path)
+    }
+
     fn subfolder(
         &mut self,
         fd: &OwnedFd,
@@ -177,10 +211,7 @@ impl Walk<'_> {
         inside: Inside,
         depth: usize,
     ) -> Result<()> {
-        // Paths are sorted, so the first one after `<path>/` shows whether anything lies below.
-        let has_tracked =
-            self.look.tree.range(join(path, b"")..).next().is_some_and(|(p, _)| is_below(p, path))
-                || self.look.index.has_below(path);
+        let has_tracked = self.is_tracked(path, true);
         let is_submodule = self.look.tree.get(path).is_some_and(|node| node.mode == SUBMODULE);
         let ignored = inside.ignored || self.look.ignore.matches(&self.levels, path, true);
         if !has_tracked && !is_submodule && ignored {
@@ -195,6 +226,9 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, fd: &OwnedFd, name: &[u8], path: Vec<u8>, stat: &Stat, mode: u32) -> Result<()> {
+        if let Some(measured) = &mut self.measured {
+            return measured.add(&path, u64::try_from(stat.st_size).unwrap_or(u64::MAX));
+        }
         let old = self.look.tree.get(&path).copied();
         // Where modes are not to be trusted, only the change between file and link counts.
         let mode = match old {
@@ -283,7 +317,8 @@ impl Walk<'_> {
             file.read_to_end(&mut content).map_err(reading)?;
             return if content.len() > LARGEST { Ok(Content::TooLarge) } else { store(content) };
         }
-        // A large file is not held in memory.
+        // A large file is not held in memory. One that grows, such as a log, counts as it was when it was opened.
+        let mut file = file.into_inner().take(size as u64);
         let odb = self.look.repo.odb().during(during)?;
         let mut writer = odb.writer(size, ObjectType::Blob).during(during)?;
         let mut buffer = vec![0; 1 << 20];

@@ -43,8 +43,13 @@ impl Ignore {
 
     /// Reads the rules of a repository and of its user.
     pub(crate) fn of(repo: &git2::Repository) -> Result<Self> {
-        let config =
-            repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
+        let config = repo.config().during("reading the configuration")?;
+        Self::with(config, Some(&repo.commondir().join("info/exclude")))
+    }
+
+    /// Reads the rules that a configuration names, and those in the file `exclude`.
+    pub(crate) fn with(mut config: git2::Config, exclude: Option<&Path>) -> Result<Self> {
+        let config = config.snapshot().during("reading the configuration")?;
         let fold = config.get_bool("core.ignorecase").unwrap_or(false);
         // git's default, in case the setting is missing.
         let own = config.get_path("core.excludesFile").ok().or_else(|| {
@@ -53,13 +58,19 @@ impl Ignore {
             Some(base.map_or_else(home, |base| Some(base.into()))?.join("git/ignore"))
         });
         let mut lists = Vec::new();
-        for path in own.into_iter().chain([repo.commondir().join("info/exclude")]) {
+        for path in own.into_iter().chain(exclude.map(Path::to_path_buf)) {
             // These files are the person's own. They may be links, for example to a folder with settings.
             let path = path.canonicalize().unwrap_or(path);
             let text = files::read_plain(&path, LONGEST).ok().flatten().unwrap_or_default();
             lists.push(rules(&text, fold));
         }
         Ok(Self { lists, fold })
+    }
+
+    /// Reads the text of one ignore file.
+    #[cfg(feature = "bench")]
+    pub(crate) fn of_rules(text: &[u8]) -> Self {
+        Self { lists: vec![rules(text, false)], fold: false }
     }
 
     /// Reads the ignore file of the folder `fd`, whose path is `prefix`.

@@ -20,13 +20,14 @@ use crate::index::hidden::Hidden;
 use crate::index::of_tree::{index_of, unlooked};
 use crate::names;
 use crate::objects::tree;
+use crate::plain::{past, snapshot};
 use crate::private::copies::{self as private, Private};
 use crate::private::import;
 use crate::repository::admin;
 use crate::repository::agent_ref;
 use crate::repository::left;
 use crate::repository::ownership::{self, Ownership};
-use crate::repository::project::{Project, commit, oid, tip};
+use crate::repository::project::{Kind, Project, commit, oid, tip};
 use crate::repository::record::Record;
 use crate::worktree::capture::Work;
 use crate::worktree::materialize;
@@ -39,6 +40,10 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     let key = &request.key;
     // Before anything is written.
     private::refuse_links(project)?;
+    if project.kind == Kind::Past {
+        return Err(past::refused(project, key));
+    }
+    let snapshot = snapshot::take(project)?;
     let repo = project.open()?;
     let (target, target_tip) = target(project, &repo, request.target.as_deref())?;
     let mut known = Record::read(project, key)?.unwrap_or_default();
@@ -53,7 +58,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     admin::refuse_foreign(&project.admin(key))?;
     project.make_worktrees()?;
     // Earlier work may still be in private copies only.
-    let attention = import::settle(project, &repo, key)?.into_iter().collect();
+    let attention = import::settle(project, &repo, key)?.into_iter().chain(snapshot.remark()).collect();
 
     let mut rescued = Vec::new();
     let folder = project.worktree(key);
@@ -404,6 +409,8 @@ fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -
         Rule::new(common.join("objects/info"), Read, "git: alternates"),
         Rule::new(project.state(), Deny, "git: Watchfire's records"),
     ];
+    let borrowed = private::borrowed(&common.join("objects"))?.into_iter();
+    rules.extend(borrowed.map(|path| Rule::new(path, Read, "git: objects that the repository borrows")));
     for name in ["commondir", "gitdir", "config.worktree", "locked"] {
         rules.push(Rule::new(admin.join(name), Read, "git: wiring of the folder"));
     }

@@ -20,41 +20,72 @@ use crate::repository::queue;
 use crate::repository::reach;
 use crate::repository::record::Record;
 use crate::worktree::capture::Work;
+use crate::worktree::folder::Scan;
 use crate::worktree::open::set_aside;
 use crate::worktree::rescue;
 
-/// Removes folder and branch of a key, or returns the reason why they are kept.
-pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Removed> {
+/// The way to a removal.
+enum Way {
+    /// There is nothing to remove.
+    Nothing,
+    /// Folder and branch are kept, for this reason.
+    Kept(String),
+    /// Nothing is lost by it, once the work is rescued where that is needed.
+    Free { work: Box<Work>, record: Box<Option<Record>>, target: String, must_rescue: bool },
+}
+
+/// Returns the reason why folder and branch of a key would be kept, or `None` if they can be removed.
+pub(crate) fn why_kept(project: &Project, request: &RemoveRequest) -> Result<Option<String>> {
+    Ok(match look(project, &project.open()?, request)? {
+        Way::Kept(reason) => Some(reason),
+        Way::Nothing | Way::Free { .. } => None,
+    })
+}
+
+fn look(project: &Project, repo: &Repository, request: &RemoveRequest) -> Result<Way> {
     let key = &request.key;
-    let repo = project.open()?;
-    match import::import(project, &repo, key) {
+    match import::import(project, repo, key) {
         Err(error) if error.kind() == ErrorKind::WorkspaceBroken && !request.discard => {
-            return Ok(Removed::kept(error.report()));
+            return Ok(Way::Kept(error.report()));
         }
         Err(error) if error.kind() != ErrorKind::WorkspaceBroken => return Err(error),
         // Copies that cannot be imported are set aside below.
         _ => {}
     }
     if let Some(reason) = admin::lock_of_person(&project.admin(key))? {
-        return Ok(Removed::kept(reason));
+        return Ok(Way::Kept(reason));
     }
-    let work = Work::look(project, &repo, key, true)?;
+    let work = Work::look(project, repo, key, true)?;
     if work.tip.is_none() && work.scan.is_none() {
-        return Ok(Removed::gone(None));
+        return Ok(Way::Nothing);
     }
     let record = Record::read(project, key)?;
     let target = match &record {
         Some(record) => record.target.clone(),
-        None => project.default_target(&repo)?,
+        None => project.default_target(repo)?,
     };
-    let rescued = match why_not(&repo, &work, &target)? {
-        None => None,
+    let must_rescue = match why_not(repo, &work, &target)? {
+        None => false,
         // A squash or a rebase put the changes into the target, but not the commits. Those get a rescue
         // reference, and the branch goes.
-        Some(_) if request.discard || is_merged(&work, record.as_ref()) => {
-            rescue::put_away(project, &repo, key, next_attempt(&repo, key)?, &work)?
-        }
-        Some(reason) => return Ok(Removed::kept(reason)),
+        Some(_) if request.discard || is_merged(&work, record.as_ref()) => true,
+        Some(reason) => return Ok(Way::Kept(reason)),
+    };
+    Ok(Way::Free { work: Box::new(work), record: Box::new(record), target, must_rescue })
+}
+
+/// Removes folder and branch of a key, or returns the reason why they are kept.
+pub(crate) fn remove(project: &Project, request: &RemoveRequest) -> Result<Removed> {
+    let key = &request.key;
+    let repo = project.open()?;
+    let (work, record, target, must_rescue) = match look(project, &repo, request)? {
+        Way::Nothing => return Ok(Removed::gone(None)),
+        Way::Kept(reason) => return Ok(Removed::kept(reason)),
+        Way::Free { work, record, target, must_rescue } => (work, *record, target, must_rescue),
+    };
+    let rescued = match must_rescue {
+        true => rescue::put_away(project, &repo, key, next_attempt(&repo, key)?, &work)?,
+        false => None,
     };
     if let Some(queued) = record.and_then(|record| record.queued) {
         // A candidate of this work must not be published later.
@@ -80,7 +111,15 @@ fn why_not(repo: &Repository, work: &Work, target: &str) -> Result<Option<String
         let edits = work.scan.iter().flat_map(|scan| scan.edits.keys());
         let first: Vec<_> =
             edits.clone().take(3).map(|path| RepoPath::new(path.clone()).to_string()).collect();
-        return Ok(Some(format!("{} files are not committed: {}", edits.count(), first.join(", "))));
+        let (count, first) = (edits.count(), first.join(", "));
+        let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+        return Ok(Some(match work.tip {
+            Some(_) => format!("it has changes that are not committed, in {files}: {first}"),
+            // git takes every file for a new one then.
+            None => {
+                format!("its branch is gone, so nothing in its folder counts as committed ({files}: {first})")
+            }
+        }));
     }
     // HEAD may be at commits that the branch lacks.
     for (what, commit) in [("branch", work.tip), ("HEAD", work.head)] {
@@ -106,7 +145,7 @@ fn next_attempt(repo: &Repository, key: &WorkspaceKey) -> Result<Attempt> {
 }
 
 /// Removes folder, administration and branch. The caller has proved that nothing of `work` is lost.
-/// Repositories inside the folder, for which that cannot be proved, are set aside, and commits that only the
+/// A folder with anything for which that cannot be proved, such as a repository, is set aside, and commits that only the
 /// logs name are kept.
 pub(crate) fn dismantle(
     project: &Project,
@@ -120,7 +159,7 @@ pub(crate) fn dismantle(
     left::keep_logged(project, repo, key)?;
     let folder = project.worktree(key);
     if std::fs::symlink_metadata(&folder).is_ok() {
-        if has_repositories(&folder, work) {
+        if holds_more(&folder, work) {
             set_aside(project, key, &folder)?;
         } else {
             // Renamed first, so that a kill leaves no half folder under the key.
@@ -169,9 +208,12 @@ pub(crate) fn retire_base(repo: &Repository, key: &WorkspaceKey, target: &str) -
     delete_ref(repo, &names::base(key), base).map(|_| ())
 }
 
-fn has_repositories(folder: &Path, work: &Work) -> bool {
+/// Returns true if the folder may hold what no capture takes: repositories, files beyond the size limit, or new files with the
+/// name of a secret.
+fn holds_more(folder: &Path, work: &Work) -> bool {
     // In place of our pointer: the agent made a repository of the folder.
     let replaced = std::fs::symlink_metadata(folder.join(".git")).is_ok_and(|metadata| !metadata.is_file());
+    let holds = |scan: &Scan| [&scan.nested, &scan.large, &scan.secret].iter().any(|paths| !paths.is_empty());
     // Without a scan nothing is known about the folder.
-    replaced || work.scan.as_ref().is_none_or(|scan| !scan.nested.is_empty())
+    replaced || work.scan.as_ref().is_none_or(holds)
 }

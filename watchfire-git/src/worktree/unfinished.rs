@@ -8,6 +8,7 @@ use watchfire_core::workspace::WorkspaceKey;
 use crate::error::During;
 use crate::files;
 use crate::index::file::IndexFile;
+use crate::merge::trees::MAX_TEXT;
 use crate::objects::id::hex;
 use crate::objects::text::is_binary;
 use crate::objects::tree::{self, Node};
@@ -19,6 +20,9 @@ use crate::repository::record::Unfinished;
 
 /// Upper bound for a note of git's, in bytes.
 const NOTE: u64 = 64 << 10;
+
+/// Number of characters of git's shortest marks. Fewer stand in texts for other things.
+const SHORTEST: usize = 7;
 
 /// A merge that is under way in an agent's git.
 #[derive(Debug, Default)]
@@ -70,49 +74,66 @@ pub(crate) fn files(
             found.insert(path.clone(), content.clone());
         }
     }
-    let merges = underway.with.is_some() || !underway.unmerged.is_empty() || !known.is_empty();
-    // Without a merge, lines that look like marks are the text's own.
-    if merges || has_merges(repo, base, tip)? {
-        for change in tree_diff::diff(repo, old, new)? {
-            let Some(node) = change.new.filter(Node::is_file) else { continue };
-            let before = change.old.filter(Node::is_file);
-            // Marks that were there at the base are not the agent's.
-            if has_marks(repo, node)? && !before.map_or(Ok(false), |before| has_marks(repo, before))? {
-                found.insert(RepoPath::new(change.path), node.id.to_string());
-            }
+    // Whatever the agent did: a rebase, a cherry-pick, a stash or a merge that it squashed leaves no trace of itself.
+    for change in tree_diff::diff(repo, old, new)? {
+        let Some(node) = change.new.filter(Node::is_file) else { continue };
+        let before = change.old.filter(Node::is_file);
+        // Marks that were there at the base are not the agent's.
+        if has_marks(repo, node)? && !before.map_or(Ok(false), |before| has_marks(repo, before))? {
+            found.insert(RepoPath::new(change.path), node.id.to_string());
         }
     }
     Ok(found)
 }
 
-/// Returns true if the agent has made a merge since `base`.
-fn has_merges(repo: &Repository, base: Option<Oid>, tip: Option<Oid>) -> Result<bool> {
-    let during = "walking the history";
-    let Some(tip) = tip else { return Ok(false) };
-    let mut walk = repo.revwalk().during(during)?;
-    walk.push(tip).during(during)?;
-    base.map_or(Ok(()), |base| walk.hide(base)).during(during)?;
-    for id in walk {
-        if repo.find_commit(id.during(during)?).during(during)?.parent_count() > 1 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Returns true if a text has all three lines with which git marks a conflict, in the right order.
+/// Returns true if a text has all three lines with which git marks a conflict, in the right order and of one length, which
+/// the attribute `conflict-marker-size` gives.
 fn has_marks(repo: &Repository, node: Node) -> Result<bool> {
-    let blob = repo.find_blob(node.id).during("reading a file")?;
-    if is_binary(blob.content()) {
+    let during = "reading a file";
+    // git merges nothing larger line by line either, and so marks nothing in it.
+    if repo.odb().and_then(|odb| odb.read_header(node.id)).during(during)?.0 > MAX_TEXT {
         return Ok(false);
     }
-    let mut wanted = [&b"<<<<<<< "[..], b"=======", b">>>>>>> "].into_iter().peekable();
-    for line in blob.content().split(|byte| *byte == b'\n') {
+    let blob = repo.find_blob(node.id).during(during)?;
+    Ok(!is_binary(blob.content()) && marks_conflict(blob.content()))
+}
+
+fn marks_conflict(text: &[u8]) -> bool {
+    // The length of the marks, and true from the middle one on.
+    let mut open: Option<(usize, bool)> = None;
+    for line in text.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let is_mark =
-            // The outer marks are followed by the name of a side.
-            |mark: &&[u8]| if mark.ends_with(b" ") { line.starts_with(mark) } else { line == *mark };
-        _ = wanted.next_if(is_mark);
+        let Some(first @ (b'<' | b'=' | b'>')) = line.first() else { continue };
+        let length = line.iter().take_while(|byte| *byte == first).count();
+        let rest = line.get(length..).unwrap_or_default();
+        // The outer marks are followed by the name of a side.
+        match (first, open) {
+            (b'<', _) if length >= SHORTEST && rest.starts_with(b" ") => open = Some((length, false)),
+            (b'=', Some((of, _))) if length == of && rest.is_empty() => open = Some((of, true)),
+            (b'>', Some((of, true))) if length == of && rest.starts_with(b" ") => return true,
+            _ => {}
+        }
     }
-    Ok(wanted.peek().is_none())
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_one_length_in_their_order_are_a_conflict() {
+        for (text, is_conflict) in [
+            ("<<<<<<< HEAD\na\n=======\nb\n>>>>>>> abc (c)\n", true),
+            ("<<<<<<< HEAD\r\na\r\n||||||| base\r\n=======\r\nb\r\n>>>>>>> x\r\n", true),
+            ("<<<<<<<<<<<< a\n============\n>>>>>>>>>>>> b\n", true),
+            ("<<<<<<< a\n<<<<<<<<< b\n=========\n>>>>>>>>> c\n", true),
+            ("<<<<<<<< a\n=======\n>>>>>>> b\n", false),
+            (">>>>>>> a\n=======\n<<<<<<< b\n", false),
+            ("Title\n=======\n", false),
+            ("<<<<<< a\n======\n>>>>>> b\n", false),
+        ] {
+            assert_eq!(marks_conflict(text.as_bytes()), is_conflict, "{text}");
+        }
+    }
 }

@@ -251,6 +251,18 @@ async fn a_repository_inside_is_neither_committed_nor_deleted() {
 }
 
 #[tokio::test]
+async fn a_deleted_branch_is_named_as_the_reason_to_keep_its_folder() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    commit(&opened.cwd, "new", "work\n");
+    agent(&opened.cwd, &["update-ref", "-d", "refs/heads/watchfire/0001"]);
+    let kept = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+    let Removed::Kept { reason, .. } = kept else { panic!("{kept:?}") };
+    assert_eq!(reason, "its branch is gone, so nothing in its folder counts as committed (1 file: new)");
+}
+
+#[tokio::test]
 async fn hidden_from_its_own_index_is_not_hidden_from_us() {
     let repo = Repo::new();
     repo.write("b", "b\n");

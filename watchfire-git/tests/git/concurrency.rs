@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use watchfire_core::workspace::{Merge, MergeRequest, PublishRequest, Published, Workspace};
 
-use crate::support::steps::{capture, key, open};
-use crate::support::{Repo, run};
+use crate::support::steps::{capture, key, open, open_isolated};
+use crate::support::{Repo, inside, run};
 
 /// Long enough for the slowest machine; everything ends far sooner.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -67,4 +67,51 @@ async fn everybody_gets_through_and_nothing_breaks() {
     assert_eq!(repo.git(["status", "--porcelain"]), "?? mine\n");
     assert!(!repo.root.join(".git/index.lock").exists());
     repo.fsck();
+}
+
+/// At the end of a session, its last look at the work may go on while the capture begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn captures_and_imports_of_one_task_do_not_disturb_each_other() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    for round in 0..20 {
+        fs::write(opened.cwd.join("committed"), format!("{round}\n")).unwrap();
+        inside(&repo.root, 1, ["add", "committed"]);
+        inside(&repo.root, 1, ["commit", "-qm", "inside"]);
+        fs::write(opened.cwd.join("uncommitted"), format!("{round}\n")).unwrap();
+        let (same, other) = (workspace.clone(), repo.workspace());
+        tokio::spawn(async move { same.uncommitted(&key(1)).await.map(drop) });
+        let import = tokio::spawn(async move { other.import(&key(1)).await });
+        let captured = capture(&workspace, 1).await;
+        import.await.unwrap().unwrap();
+        let tip = repo.git(["rev-parse", "watchfire/0001"]);
+        assert_eq!(captured.tip.unwrap().as_str(), tip.trim());
+        assert_eq!(repo.git(["show", "watchfire/0001:uncommitted"]), format!("{round}\n"));
+        assert_eq!(repo.git(["show", "watchfire/0001:committed"]), format!("{round}\n"));
+    }
+    repo.fsck();
+}
+
+/// An agent without a sandbox outlives its orchestrator, and its git may hold the lock of its branch while the next one starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_of_a_git_at_work_is_left_alone() {
+    let repo = Repo::new();
+    open(&repo.workspace(), 1).await;
+    let lock = repo.root.join(".git/refs/heads/watchfire/0001.lock");
+    fs::write(&lock, "").unwrap();
+    let workspace = repo.workspace();
+    let recovering = tokio::spawn(async move { workspace.recover().await.map(|_| ()) });
+    let held = lock.clone();
+    let goes_on = tokio::task::spawn_blocking(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        fs::rename(&held, held.with_extension("done"))
+    });
+    goes_on.await.unwrap().expect("its lock");
+    recovering.await.unwrap().unwrap();
+
+    // One that nobody holds goes.
+    fs::write(&lock, "").unwrap();
+    repo.workspace().recover().await.unwrap();
+    assert!(!lock.exists());
 }

@@ -30,9 +30,12 @@ async fn works(repo: &Repo) {
 }
 
 fn refused(root: &std::path::Path, cure: &str) {
-    let error = GitWorkspace::open(root, GitOptions::default()).unwrap_err();
-    assert_eq!(error.code(), "not_supported", "{}", error.report());
-    assert!(error.report().contains(cure), "{}", error.report());
+    let opened = GitWorkspace::open(root, GitOptions::default()).map(drop);
+    let made_ready = watchfire_git::init::init(root, false, &GitOptions::default()).map(drop);
+    for error in [opened, made_ready].map(Result::unwrap_err) {
+        assert_eq!(error.code(), "not_supported", "{}", error.report());
+        assert!(error.report().contains(cure), "{}", error.report());
+    }
 }
 
 #[tokio::test]
@@ -88,12 +91,23 @@ async fn split_index() {
 async fn alternates() {
     let other = Repo::new();
     let repo = Repo::named("borrower");
-    other.git(["clone", "-q", "--shared", ".", repo.beside("clone").to_str().unwrap()]);
+    // It borrows from one that borrows itself.
+    other.git(["clone", "-q", "--shared", ".", repo.beside("between").to_str().unwrap()]);
+    git(&repo.beside("between"), ["clone", "-q", "--shared", ".", repo.beside("clone").to_str().unwrap()]);
     fs::remove_dir_all(&repo.root).unwrap();
     fs::rename(repo.beside("clone"), &repo.root).unwrap();
     repo.git(["config", "user.name", "A Person"]);
     repo.git(["config", "user.email", "person@example.org"]);
     works(&repo).await;
+    // No other folder is opened, whatever the file says.
+    let alternates = repo.root.join(".git/objects/info/alternates");
+    let named = fs::read_to_string(&alternates).unwrap();
+    fs::write(&alternates, format!("{named}{}\n", repo.beside("").display())).unwrap();
+    let rules = open_isolated(&repo.workspace(), 7).await.policy_rules;
+    let borrowed: Vec<_> = rules.iter().filter(|rule| rule.origin.ends_with("borrows")).collect();
+    assert!(borrowed.iter().all(|rule| rule.access == watchfire_core::sandbox::RuleAccess::Read));
+    let borrowed: Vec<_> = borrowed.iter().map(|rule| rule.path.clone()).collect();
+    assert_eq!(borrowed, [repo.beside("between"), other.root.clone()].map(|root| root.join(".git/objects")));
 }
 
 #[tokio::test]

@@ -182,3 +182,31 @@ async fn entries_that_lead_out_of_the_repository_are_refused() {
         assert_eq!(error.code(), "invalid_input", "{entry}");
     }
 }
+
+/// Git that runs in such a folder, for a prompt as well, obeys its configuration.
+#[tokio::test]
+async fn a_repository_among_the_files_is_held() {
+    let repo = project();
+    let guard = MergeGuard::default().with_wiring(true);
+    let ways: &[Way] = &[
+        ("hand/HEAD", |cwd| {
+            for path in ["hand/HEAD", "hand/objects/x", "hand/refs/x", "hand/config"] {
+                write(&cwd.join(path), "x");
+            }
+        }),
+        ("deep/er/HEAD", |cwd| {
+            write(&cwd.join("deep/er/HEAD"), "x");
+            write(&cwd.join("deep/er/commondir"), "../../x");
+        }),
+    ];
+    for (n, (file, change)) in (1..).zip(ways) {
+        let (kind, files) = held(&repo, n, &guard, change).await.expect("held");
+        assert!(kind == ObstacleKind::GitWiring && files.contains(file), "{kind:?} {files}");
+    }
+    let parts = held(&repo, 9, &guard, |cwd| {
+        for path in ["a/HEAD", "a/objects/x", "b/refs/x", "refs/x"] {
+            write(&cwd.join(path), "x");
+        }
+    });
+    assert_eq!(parts.await, None);
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use watchfire_core::model::SessionId;
-use watchfire_core::workspace::Workspace;
+use watchfire_core::workspace::{MergeGuard, Workspace};
 
 use crate::guests::Guest;
 use crate::support::Repo;
@@ -177,7 +177,7 @@ async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
 /// Everything that an exchange does, in a way that may be repeated from the start.
 async fn exchanges(repo: &Repo, session: &SessionId) {
     let workspace = repo.workspace();
-    workspace.enter(session, true).await.unwrap();
+    workspace.enter(session, true, &MergeGuard::default()).await.unwrap();
     let guest = Guest { repo, workspace, session: session.clone() };
     for n in 0..2 {
         repo.write("theirs", format!("theirs {n}\n"));

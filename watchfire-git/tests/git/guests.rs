@@ -7,7 +7,7 @@ use std::process::Command;
 
 use watchfire_core::model::SessionId;
 use watchfire_core::sandbox::RuleAccess;
-use watchfire_core::workspace::Workspace;
+use watchfire_core::workspace::{MergeGuard, Workspace};
 use watchfire_git::GitWorkspace;
 
 use crate::support::Repo;
@@ -21,8 +21,12 @@ pub(crate) struct Guest<'a> {
 
 impl<'a> Guest<'a> {
     pub(crate) async fn enter(repo: &'a Repo) -> Self {
+        Self::enter_guarded(repo, &MergeGuard::default()).await
+    }
+
+    pub(crate) async fn enter_guarded(repo: &'a Repo, guard: &MergeGuard) -> Self {
         let (workspace, session) = (repo.workspace(), SessionId::random());
-        let opened = workspace.enter(&session, true).await.unwrap();
+        let opened = workspace.enter(&session, true, guard).await.unwrap();
         assert!(opened.binds.iter().all(|bind| bind.source.exists() && bind.target.exists()), "{opened:?}");
         Self { repo, workspace, session }
     }
@@ -452,7 +456,7 @@ async fn what_git_runs_is_read_only() {
     repo.git(["config", "core.hooksPath", ".husky/_"]);
     repo.write(".gitmodules", "");
     repo.commit("wiring");
-    let opened = repo.workspace().enter(&SessionId::random(), true).await.unwrap();
+    let opened = repo.workspace().enter(&SessionId::random(), true, &MergeGuard::default()).await.unwrap();
     let read = |path: &str| {
         let path = repo.root.join(path);
         opened.policy_rules.iter().any(|rule| rule.path == path && rule.access == RuleAccess::Read)
@@ -468,7 +472,7 @@ async fn what_git_runs_is_read_only() {
 async fn an_index_in_another_form_is_told() {
     let repo = Repo::new();
     repo.git(["update-index", "--split-index"]);
-    let opened = repo.workspace().enter(&SessionId::random(), true).await.unwrap();
+    let opened = repo.workspace().enter(&SessionId::random(), true, &MergeGuard::default()).await.unwrap();
     assert!(opened.binds.is_empty());
     assert!(
         matches!(&opened.attention[..], [told] if told.contains("on the repository itself")),

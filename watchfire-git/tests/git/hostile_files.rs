@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use watchfire_core::workspace::{LeftOutReason, Published, Workspace};
+use watchfire_core::workspace::{LeftOutReason, Published, RemoveRequest, Removed, Workspace};
 
 use crate::agent::{agent, mktree};
-use crate::support::steps::{capture, open, open_isolated, publish};
+use crate::support::steps::{capture, key, open, open_isolated, publish};
 use crate::support::{Repo, git, run};
 
 /// Ends the whole program where `work` does not end: a runtime waits for its blocking calls, so that a test that only panicked
@@ -94,6 +94,9 @@ async fn a_file_beyond_the_limit_is_left_out() {
     assert_eq!(captured.paths.len(), 1);
     assert!(matches!(in_time(publish(&workspace, 1)).await, Published::Done { .. }));
     assert_eq!((repo.read("work"), repo.read("tracked")), ("work".to_owned(), "small".to_owned()));
+    let removed = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+    assert!(matches!(removed, Removed::Gone { .. }), "{removed:?}");
+    assert!(repo.root.join(".watchfire/worktrees/aside/0001-0001-1/disk.img").exists());
     repo.fsck();
 }
 

@@ -5,7 +5,9 @@ use std::fs;
 use watchfire_core::ErrorKind;
 use watchfire_core::model::Attempt;
 use watchfire_core::sandbox::NamePattern;
-use watchfire_core::workspace::{CaptureRequest, OpenRequest, Published, RemoveRequest, Removed, Workspace};
+use watchfire_core::workspace::{
+    CaptureRequest, LeftOutReason, OpenRequest, Published, RemoveRequest, Removed, Workspace,
+};
 
 use crate::support::steps::{capture, key, open, open_isolated, publish};
 use crate::support::{Repo, git, inside, run_inside};
@@ -680,6 +682,16 @@ async fn hidden_files_stay_as_they_are() {
     assert_eq!(captured.paths.len(), 1, "{captured:?}");
     assert_eq!(repo.git(["diff", "--name-only", "main", "watchfire/0001"]), ".env.example\nwork\n");
     assert_eq!(repo.git(["show", "watchfire/0001:.env"]), "SECRET=1\n");
+    // What is nowhere else is named and kept, but for what the project ignores.
+    fs::create_dir_all(opened.cwd.join("ignored")).unwrap();
+    fs::write(opened.cwd.join("ignored/.env"), "SECRET=4\n").unwrap();
+    let captured = capture(&workspace, 1).await;
+    let left_out: Vec<_> =
+        captured.left_out.iter().map(|left| (left.path.to_string(), left.reason)).collect();
+    assert_eq!(left_out, [(".env.local".to_owned(), LeftOutReason::SecretName)]);
+    workspace.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
+    let aside = repo.root.join(".watchfire/worktrees/aside/0001-0001-1");
+    assert_eq!(fs::read_to_string(aside.join(".env.local")).unwrap(), "SECRET=3\n");
     repo.fsck();
 }
 

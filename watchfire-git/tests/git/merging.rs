@@ -7,10 +7,7 @@ use git2::{Oid, Repository};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use watchfire_core::model::MergeStrategy;
-use watchfire_core::workspace::{
-    BranchStatus, Merge, MergeRequest, ObstacleKind, PublishRequest, Published, RemoveRequest, Removed,
-    Workspace,
-};
+use watchfire_core::workspace::{BranchStatus, Merge, MergeRequest, ObstacleKind, Published, Workspace};
 use watchfire_git::GitWorkspace;
 
 use crate::support::steps::{capture, key, open, prepare, publish};
@@ -176,10 +173,17 @@ fn merge(workspace: &GitWorkspace, runtime: &tokio::runtime::Runtime) -> Merge {
     runtime.block_on(workspace.prepare_merge(&MergeRequest::new(key(1), "main", "merge"))).unwrap()
 }
 
+/// Returns a repository without reflogs. Random histories make the same commit twice, which would look like one that was dropped.
+fn without_log() -> Repo {
+    let repo = Repo::new();
+    repo.git(["config", "core.logAllRefUpdates", "false"]);
+    repo
+}
+
 #[test]
 fn trees_are_those_that_git_makes() {
     let long = std::env::var_os("WATCHFIRE_LONG").is_some();
-    let project = Repo::new();
+    let project = without_log();
     let workspace = project.workspace();
     let repo = Repository::open(&project.root).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -243,7 +247,7 @@ fn attribute_lines() -> impl Strategy<Value = String> {
 #[test]
 fn trees_are_those_that_git_makes_with_attributes() {
     let long = std::env::var_os("WATCHFIRE_LONG").is_some();
-    let project = Repo::new();
+    let project = without_log();
     let workspace = project.workspace();
     let repo = Repository::open(&project.root).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -295,29 +299,36 @@ fn trees_are_those_that_git_makes_with_attributes() {
     assert!(clean > 0 && conflicts > 0);
 }
 
-/// One side changes the content of a file, the other its mode; both delete another, and one has a file of the same content elsewhere.
+/// Both sides delete a file, and one has it elsewhere, or each somewhere else: no path has two sides, and yet git does not merge it.
 #[test]
-fn a_file_that_both_delete_holds_nothing() {
-    let project = Repo::new();
+fn a_file_that_was_renamed_and_deleted_is_a_conflict() {
+    let project = without_log();
     let (workspace, repo) = (project.workspace(), Repository::open(&project.root).unwrap());
-    std::fs::write(project.root.join(".gitattributes"), "* binary\n").unwrap();
-    let files = |list: &[(&str, u32, &str)]| -> Files {
-        let file =
-            |(path, mode, text): &(&str, u32, &str)| ((*path).to_owned(), (*mode, text.as_bytes().to_vec()));
-        list.iter().map(file).collect()
-    };
-    let base = commit(&repo, &files(&[("a/a", 0o100_644, "x\n"), ("b", 0o100_644, "y\n")]), &[]);
-    let ours = commit(&repo, &files(&[("a", 0o100_644, "x\n"), ("b", 0o100_644, "z\n")]), &[base]);
-    let theirs = commit(&repo, &files(&[("b", 0o100_755, "y\n")]), &[base]);
-    let merged = commit(&repo, &files(&[("a", 0o100_644, "x\n"), ("b", 0o100_755, "z\n")]), &[]);
-    repo.reference("refs/heads/main", ours, true, "test").unwrap();
-    repo.reference("refs/heads/watchfire/0001", theirs, true, "test").unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let Merge::Ready(candidate) = merge(&workspace, &runtime) else { panic!("held") };
-    assert_eq!(candidate.tree, repo.find_commit(merged).unwrap().tree_id().to_string());
-    // What git calls renamed here and deleted there is deleted on both sides.
-    assert_eq!(git_merge(&project, ours, theirs), None);
-    assert_eq!(git_merge_but_for_renames(&project, ours, theirs), Some(candidate.tree));
+    let files = |paths: &[&str]| -> Files {
+        let all = paths.iter().map(|path| ((*path).to_owned(), (0o100_644, b"x\n".to_vec())));
+        all.chain([("other".to_owned(), (0o100_644, b"y\n".to_vec()))]).collect()
+    };
+    for (ours, theirs, merges) in [
+        (&["new"][..], &[][..], false),
+        (&[], &["new"], false),
+        (&["new"], &["else"], false),
+        (&["new"], &["new"], true),
+        (&[], &[], true),
+    ] {
+        let base = commit(&repo, &files(&["old"]), &[]);
+        let [our, their] = [ours, theirs].map(|paths| commit(&repo, &files(paths), &[base]));
+        repo.reference("refs/heads/main", our, true, "test").unwrap();
+        repo.reference("refs/heads/watchfire/0001", their, true, "test").unwrap();
+        assert_eq!(git_merge(&project, our, their).is_some(), merges, "{ours:?} {theirs:?}");
+        match merge(&workspace, &runtime) {
+            Merge::Conflicts(conflicts) => {
+                assert!(!merges, "{ours:?} {theirs:?}");
+                assert_eq!(conflicts[0].path.to_string(), "old");
+            }
+            _ => assert!(merges, "{ours:?} {theirs:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -451,128 +462,6 @@ async fn merges_are_signed_where_the_repository_signs() {
     repo.fsck();
 }
 
-mod rewritten {
-    use super::*;
-
-    /// A task on top of a commit with a secret, which its person amends away meanwhile.
-    async fn amended(repo: &Repo, name: &str) -> (GitWorkspace, String) {
-        repo.write("secret.txt", "hunter2\n");
-        repo.write("kept", "kept\n");
-        repo.commit("wip");
-        let old = repo.git(["rev-parse", "HEAD"]).trim().to_owned();
-        let workspace = repo.workspace();
-        let opened = open(&workspace, 1).await;
-        fs::write(opened.cwd.join(name), "work\n").unwrap();
-        capture(&workspace, 1).await;
-        repo.git(["rm", "-q", "secret.txt"]);
-        repo.git(["commit", "-q", "--amend", "-m", "wip2"]);
-        (workspace, old)
-    }
-
-    #[tokio::test]
-    async fn what_a_person_amended_away_does_not_come_back() {
-        for strategy in [MergeStrategy::Merge, MergeStrategy::Squash, MergeStrategy::Rebase] {
-            let repo = Repo::new();
-            let (workspace, old) = amended(&repo, "new").await;
-            let request = MergeRequest::new(key(1), "main", "merge").with_strategy(strategy);
-            let merge = workspace.prepare_merge(&request).await.unwrap();
-            let Merge::Ready(candidate) = merge else { panic!("{strategy:?}: {merge:?}") };
-            let published = workspace.publish(&candidate, &PublishRequest::default()).await.unwrap();
-            assert!(matches!(published, Published::Done { .. }), "{strategy:?}: {published:?}");
-            assert_eq!(repo.read("new"), "work\n");
-            assert!(!repo.root.join("secret.txt").exists(), "{strategy:?}");
-            let history = repo.git(["log", "--format=%H", "main"]);
-            assert!(!history.contains(&old), "{strategy:?}: the old commit is reachable again");
-            let objects = repo.git(["rev-list", "--objects", "main"]);
-            assert!(!objects.contains("secret.txt"), "{strategy:?}");
-            // The agent's own commits stay.
-            let removed = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
-            let Removed::Gone { rescued: Some(rescued), .. } = removed else { panic!("{removed:?}") };
-            assert!(repo.git(["log", "--format=%H", &rescued.name]).contains(&old));
-        }
-    }
-
-    #[tokio::test]
-    async fn dropped_commits_do_not_come_back() {
-        let repo = Repo::new();
-        repo.write("dropped", "dropped\n");
-        repo.commit("dropped");
-        let workspace = repo.workspace();
-        let opened = open(&workspace, 1).await;
-        fs::write(opened.cwd.join("new"), "work\n").unwrap();
-        capture(&workspace, 1).await;
-        repo.git(["reset", "-q", "--hard", "HEAD~1"]);
-        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
-        assert!(repo.root.join("new").exists() && !repo.root.join("dropped").exists());
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_told_apart_is_held() {
-        // A conflict.
-        let repo = Repo::new();
-        let (workspace, _) = amended(&repo, "secret.txt").await;
-        let held = |merge| match merge {
-            Merge::Held(obstacle) => (obstacle.kind, obstacle.files.len()),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(held(prepare(&workspace, 1).await), (ObstacleKind::BranchRewritten, 1));
-        // The agent took over what was dropped later, by a fast-forward.
-        let repo = Repo::new();
-        let workspace = repo.workspace();
-        let opened = open(&workspace, 1).await;
-        repo.write("dropped", "dropped\n");
-        repo.commit("dropped");
-        git(&opened.cwd, ["merge", "-q", "main"]);
-        fs::write(opened.cwd.join("new"), "work\n").unwrap();
-        capture(&workspace, 1).await;
-        repo.write("other", "other\n");
-        repo.git(["checkout", "-q", "--orphan", "fresh"]);
-        repo.commit("all new");
-        repo.git(["checkout", "-q", "-B", "main"]);
-        assert_eq!(held(prepare(&workspace, 1).await), (ObstacleKind::BranchRewritten, 0));
-    }
-
-    /// As the cure of the obstacle says.
-    #[tokio::test]
-    async fn what_was_held_merges_once_it_is_rebased() {
-        let held = |merge| match merge {
-            Merge::Held(obstacle) => obstacle,
-            other => panic!("{other:?}"),
-        };
-        let who = ["-c", "user.name=x", "-c", "user.email=x"];
-        let conflicting = async || {
-            let repo = Repo::new();
-            repo.write("file", "old\n");
-            repo.write("secret.txt", "hunter2\n");
-            repo.commit("wip");
-            let old = repo.git(["rev-parse", "--short=7", "HEAD"]).trim().to_owned();
-            let workspace = repo.workspace();
-            let cwd = open(&workspace, 1).await.cwd;
-            fs::write(cwd.join("file"), "work\n").unwrap();
-            capture(&workspace, 1).await;
-            repo.write("file", "new\n");
-            repo.git(["rm", "-q", "secret.txt"]);
-            repo.git(["commit", "-qa", "--amend", "-m", "wip2"]);
-            let obstacle = held(prepare(&workspace, 1).await);
-            assert!(obstacle.message.contains(&old), "{obstacle}");
-            assert!(obstacle.kind.cure().contains("git rebase --onto TARGET BEGINNING"));
-            (repo, workspace, cwd, old)
-        };
-        let (repo, workspace, cwd, old) = conflicting().await;
-        let rebase = ["rebase", "-q", "-Xtheirs", "--onto", "main", &old];
-        git(&cwd, who.iter().chain(&rebase));
-        assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
-        assert_eq!(repo.read("file"), "work\n");
-        assert!(!repo.root.join("secret.txt").exists());
-        // Rebased with the commit that was amended: what that dropped would come back.
-        let (_repo, workspace, cwd, _) = conflicting().await;
-        git(&cwd, who.iter().chain(&["rebase", "-q", "-Xtheirs", "main"]));
-        let obstacle = held(prepare(&workspace, 1).await);
-        assert_eq!(obstacle.kind, ObstacleKind::BranchRewritten);
-        assert!(obstacle.files.iter().any(|file| file.to_string() == "secret.txt"), "{obstacle:?}");
-    }
-}
-
 mod unfinished {
     use super::*;
 
@@ -616,6 +505,41 @@ mod unfinished {
     }
 
     #[tokio::test]
+    async fn conflict_marks_that_the_agent_committed_are_not_published() {
+        let repo = Repo::new();
+        let (workspace, cwd) = merging(&repo).await;
+        git(&cwd, AGENT.iter().chain(&["commit", "-qam", "merged, it says"]));
+        let captured = capture(&workspace, 1).await;
+        let files: Vec<_> = captured.unmerged.iter().map(ToString::to_string).collect();
+        assert_eq!(files, ["a file.txt"]);
+        match prepare(&workspace, 1).await {
+            Merge::Held(obstacle) => assert_eq!(obstacle.kind, ObstacleKind::UnfinishedMerge),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A rebase, a cherry-pick, a stash and a squash leave files with marks, and no other trace.
+    #[tokio::test]
+    async fn conflict_marks_without_a_merge_are_not_published() {
+        for (length, way) in [(7, &["cherry-pick", "x"][..]), (12, &["merge", "--squash", "x"])] {
+            let repo = Repo::new();
+            repo.write(".gitattributes", format!("* conflict-marker-size={length}\n"));
+            repo.commit("attributes");
+            let (workspace, cwd) = merging(&repo).await;
+            git(&cwd, AGENT.iter().chain(&["merge", "--abort"]));
+            assert!(!crate::support::run(&cwd, AGENT.iter().chain(way)).status.success());
+            git(&cwd, AGENT.iter().chain(&["commit", "-qam", "resolved, it says"]));
+            let captured = capture(&workspace, 1).await;
+            let files: Vec<_> = captured.unmerged.iter().map(ToString::to_string).collect();
+            assert_eq!(files, ["a file.txt"], "{way:?}");
+            match prepare(&workspace, 1).await {
+                Merge::Held(obstacle) => assert_eq!(obstacle.kind, ObstacleKind::UnfinishedMerge),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn a_merge_that_lacks_only_its_commit_keeps_both_parents() {
         let repo = Repo::new();
         let (workspace, cwd) = merging(&repo).await;
@@ -644,6 +568,7 @@ mod unfinished {
 async fn merge_attributes_are_obeyed() {
     let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n7\n8\n{last}\n");
     for (attribute, merges) in [
+        ("default", false),
         ("text", true),
         ("-merge", false),
         ("binary", false),
@@ -655,6 +580,9 @@ async fn merge_attributes_are_obeyed() {
         repo.write("file", lines("1", "9"));
         repo.write(".gitattributes", format!("file {attribute}\n"));
         repo.git(["config", "merge.mine.driver", "false"]);
+        if attribute == "default" {
+            repo.git(["config", "merge.default", "binary"]);
+        }
         repo.commit("attributes");
         let workspace = repo.workspace();
         let opened = open(&workspace, 1).await;

@@ -91,12 +91,22 @@ async fn tags_notes_and_other_names_are_kept_under_their_names() {
     inside(&repo.root, 1, ["tag", "-am", "annotated", "v1"]);
     inside(&repo.root, 1, ["update-ref", "refs/custom/deep/x", "HEAD"]);
     inside(&repo.root, 1, ["replace", "HEAD~1", "HEAD"]);
+    inside(&repo.root, 1, ["update-ref", "refs/worktree/mine", "HEAD"]);
+    inside(&repo.root, 1, ["update-ref", "refs/bisect/bad", "HEAD"]);
     inside(&repo.root, 1, ["branch", "same"]);
     inside(&repo.root, 1, ["checkout", "-q", "-b", "side", "main"]);
     let side = commit(&repo, "side");
     inside(&repo.root, 1, ["branch", "-qf", "theirs", "side"]);
     inside(&repo.root, 1, ["checkout", "-q", "watchfire/0001"]);
-    let names = ["notes/commits", "tags/light", "tags/v1", "custom/deep/x", "heads/side", "heads/theirs"];
+    let names = [
+        "notes/commits",
+        "tags/light",
+        "tags/v1",
+        "custom/deep/x",
+        "heads/side",
+        "heads/theirs",
+        "worktree/mine",
+    ];
     let mut expected: Vec<_> = names.map(|name| format!("refs/watchfire/left/0001/{name}")).to_vec();
     expected.push(format!("refs/watchfire/left/0001/replace/{}", repo.git(["rev-parse", "main"]).trim()));
     // What is packed counts like what is loose.

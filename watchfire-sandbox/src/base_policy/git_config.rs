@@ -105,8 +105,9 @@ pub(super) struct GitConfig {
 pub(super) fn of_session(home: &Path, xdg_config: &Path, project: Option<&Path>) -> GitConfig {
     let mut made = GitConfig::default();
     if let Some(root) = project {
-        let worktrees = root.join(".watchfire/worktrees/*");
-        for folder in [root, &worktrees] {
+        // The second for work in several repositories.
+        let folders = ["worktrees", "together"].map(|name| root.join(".watchfire").join(name).join("*"));
+        for folder in [root, &folders[0], &folders[1]] {
             made.set("safe.directory", &folder.to_string_lossy());
         }
     }

@@ -13,6 +13,11 @@ use super::open::INSTALLED;
 /// Upper bound for the entries of one folder that are looked at.
 const ENTRIES: usize = 4_000;
 
+const OF_PATH: &str = "base policy: programs of PATH";
+
+/// Name of what makes a folder a repository.
+pub(super) const GIT: &str = ".git";
+
 /// Programs outside of the parts of the system that show.
 #[derive(Debug)]
 pub(super) struct Installed<'a> {
@@ -34,7 +39,7 @@ impl Installed<'_> {
         let named: Vec<PathBuf> = named;
         let usual = self.homes.iter().flat_map(|home| [home.join(".local/bin"), home.join("bin")]);
         for folder in named.iter().cloned().chain(usual).filter(|folder| self.is_to_open(folder)) {
-            rules.push(Rule::new(&folder, RuleAccess::Read, "base policy: programs of PATH"));
+            rules.push(Rule::new(&folder, RuleAccess::Read, OF_PATH));
             rules.extend(self.prefix(&folder).map(|tree| program(&tree)));
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten().take(ENTRIES) {
                 if entry.file_type().is_ok_and(|kind| kind.is_symlink())
@@ -52,6 +57,21 @@ impl Installed<'_> {
         rules.sort_by(|a, b| a.path.cmp(&b.path));
         rules.dedup_by(|a, b| a.path == b.path);
         rules
+    }
+
+    /// Returns the opened places that are repositories or lie in one, in which secrets may lie beside a program of the user's own.
+    pub(super) fn repositories(&self, rules: &[Rule]) -> Vec<PathBuf> {
+        let is_home = |path: &Path| self.homes.iter().any(|home| home == path);
+        let has_git = |path: &Path| path.join(GIT).symlink_metadata().is_ok();
+        let is_in_one = |path: &&PathBuf| path.ancestors().take_while(|path| !is_home(path)).any(has_git);
+        rules.iter().map(|rule| &rule.path).filter(is_in_one).cloned().collect()
+    }
+
+    /// Returns the opened folders of `PATH` below a home: scripts of the user's lie there, and what they read.
+    pub(super) fn scripts<'a>(&self, rules: &'a [Rule]) -> impl Iterator<Item = &'a PathBuf> {
+        let is_in_home = |path: &&PathBuf| self.homes.iter().any(|home| path.starts_with(home));
+        let of_path = rules.iter().filter(|rule| rule.origin == OF_PATH);
+        of_path.map(|rule| &rule.path).filter(is_in_home)
     }
 
     /// Returns true if a place is closed and narrow enough to be opened whole.
@@ -110,6 +130,34 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_program_in_a_repository_of_the_user_opens_no_secrets_beside_it() {
+        use watchfire_core::sandbox::{Access, PolicyInputs};
+
+        use crate::base_policy::base_policy;
+
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap().join("home");
+        let at = |name: &str| home.join(name);
+        for file in
+            ["tool/bin/tool", "tool/lib/a.rb", "tool/.env", "tool/config/master.key", "tool/.git/config"]
+        {
+            fs::create_dir_all(at("src").join(file).parent().unwrap()).unwrap();
+            fs::write(at("src").join(file), "").unwrap();
+        }
+        fs::create_dir_all(at(".local/bin")).unwrap();
+        symlink(at("src/tool/bin/tool"), at(".local/bin/tool")).unwrap();
+        let mut inputs = PolicyInputs::new();
+        inputs.home = Some(home.clone());
+        inputs.project_root = Some(at("project"));
+        let policy = base_policy(&inputs).unwrap().build().unwrap();
+        let reads = |name: &str| policy.allows(at("src/tool").join(name), Access::Read);
+        assert!(reads("bin/tool") && reads("lib/a.rb"));
+        for secret in [".env", "config/master.key", ".git/config"] {
+            assert!(!reads(secret), "{secret}");
+        }
+    }
 
     #[test]
     fn links_open_what_they_are_installed_in_and_no_more() {

@@ -20,8 +20,8 @@ use std::path::{Component, Path, PathBuf};
 use open::{Kind, OPEN};
 use places::Places;
 use tables::{
-    AGENTS, CACHES, CACHES_MACOS, FIRST_USE, PERSONAL, PUBLIC_NAMES, SECRET_NAMES, SECRET_VARIABLES, SECRETS,
-    SECRETS_MACOS, SHAREABLE, VARIABLES,
+    AGENTS, CACHES, CACHES_MACOS, FIRST_USE, PERSONAL, PRIVATE_IN_TOOLS, SECRET_VARIABLES, SECRETS,
+    SECRETS_MACOS, SETTINGS_OF_TOOLS, SHAREABLE, VARIABLES,
 };
 use watchfire_core::model::{NetworkSetting, Sharing, StepDown};
 use watchfire_core::process::resolve_program;
@@ -115,6 +115,7 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
     builder = base.made.into_iter().fold(builder, SandboxPolicyBuilder::make);
     builder = base.replaced.into_iter().fold(builder, SandboxPolicyBuilder::replace);
     let closed = |file: &OwnFile| !opened.iter().any(|rule| rule.path == file.path);
+    builder = base.kept.iter().cloned().fold(builder, SandboxPolicyBuilder::cache);
     builder = base.files.into_iter().filter(closed).fold(builder, SandboxPolicyBuilder::file);
     builder = base.refusals.into_iter().fold(builder, SandboxPolicyBuilder::refuse);
     builder = base.notes.into_iter().fold(builder, SandboxPolicyBuilder::note);
@@ -131,13 +132,9 @@ pub(crate) fn base_policy_for(platform: Platform, inputs: &PolicyInputs) -> Resu
             .note("/tmp is shared, as the settings say: files and sockets of other programs are in it");
     }
     let roots = project.into_iter().chain(opened.iter().map(|rule| rule.path.as_path()));
+    let roots = roots.chain(base.beside_programs.iter().map(PathBuf::as_path));
     for root in roots {
-        builder = builder.pattern(NamePattern {
-            root: root.to_owned(),
-            names: strings(SECRET_NAMES),
-            except: strings(PUBLIC_NAMES),
-            origin: "base policy: secrets beside code".to_owned(),
-        });
+        builder = builder.pattern(NamePattern::secrets(root, "base policy: secrets beside code"));
     }
     Ok(builder)
 }
@@ -150,6 +147,8 @@ const KEPT_MB: u64 = 2048;
 struct Base {
     rules: Vec<Rule>,
     replaced: Vec<PathBuf>,
+    /// Folders of the person's own that show because programs lie in them.
+    beside_programs: Vec<PathBuf>,
     /// Caches that show copy-on-write, whether they are there or not.
     kept: Vec<PathBuf>,
     binds: Vec<Bind>,
@@ -206,7 +205,22 @@ impl Base {
             let environment = &inputs.environment;
             let installed =
                 installed::Installed { environment, homes: &homes, project, shows: linux_system::shows };
-            self.rules.extend(installed.rules());
+            let rules = installed.rules();
+            // A toolchain has certificates in it, and no secrets of the person's under such names.
+            let is_toolchain = |path: &PathBuf| {
+                self.rules.iter().any(|rule| rule.access == RuleAccess::Read && path.starts_with(&rule.path))
+            };
+            let mut beside = installed.repositories(&rules);
+            beside.retain(|path| !is_toolchain(path));
+            let denied = beside.iter().map(|path| path.join(installed::GIT));
+            let denied: Vec<_> = denied.filter(|path| path.symlink_metadata().is_ok()).collect();
+            beside.extend(installed.scripts(&rules).cloned());
+            self.rules
+                .extend(denied.into_iter().map(|path| deny(path, "base policy: repositories of programs")));
+            beside.sort();
+            beside.dedup();
+            self.rules.extend(rules);
+            self.beside_programs.extend(beside);
         }
     }
 
@@ -255,6 +269,15 @@ impl Base {
                 if layered && open.kind != Kind::Settings {
                     self.replaced.push(path);
                 }
+            }
+        }
+        let private = listed(places, PRIVATE_IN_TOOLS).into_iter();
+        self.rules
+            .extend(private.map(|path| deny(path, "base policy: private data in the folders of tools")));
+        for path in listed(places, SETTINGS_OF_TOOLS) {
+            if let Some(secret) = secret_text::in_file(&path) {
+                self.notes.push(format!("{} does not show, because it has {secret} in it", path.display()));
+                self.rules.push(deny(path, "base policy: logins in the settings of tools"));
             }
         }
         if sharing == Some(Sharing::Private) || !layered {
@@ -327,6 +350,32 @@ fn secrets(platform: Platform, places: &Places<'_>) -> Vec<Rule> {
     let all = SECRETS.iter().chain(AGENTS).chain(SECRETS_MACOS.iter().filter(|_| macos));
     let all = all.flat_map(|path| places.of(path));
     all.map(|path| deny(path, "base policy: credentials and private data")).collect()
+}
+
+/// Yields the settings files in toolchains.
+/// Returns the places of a table that may have `*` in the names of its paths; where it has one, those that are there.
+fn listed(places: &Places<'_>, table: &'static [&'static str]) -> Vec<PathBuf> {
+    let of = |path: &'static str| {
+        let begin = path.find('*').and_then(|at| path.get(..at)?.rfind('/'));
+        let (folder, rest) = begin.map_or((path, ""), |at| path.split_at(at));
+        let mut found: Vec<_> = places.of(folder).collect();
+        for name in rest.split('/').filter(|name| !name.is_empty()) {
+            found = found.iter().flat_map(|folder| named(folder, name)).collect();
+        }
+        found
+    };
+    table.iter().copied().flat_map(of).collect()
+}
+
+/// Returns the paths in a folder that `name` stands for.
+fn named(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let Some((begin, end)) = name.split_once('*') else { return vec![folder.join(name)] };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let fits = |path: &Path| {
+        let found = path.file_name().and_then(|found| found.to_str()).unwrap_or_default();
+        found.len() >= begin.len() + end.len() && found.starts_with(begin) && found.ends_with(end)
+    };
+    entries.map(|entry| entry.path()).filter(|path| fits(path)).collect()
 }
 
 /// The cache folders of the tools that are there.

@@ -287,44 +287,6 @@ pub(super) const SHAREABLE: &[&str] = &[
     "go/pkg/mod/cache/download",
 ];
 
-/// Names of files with secrets beside code.
-pub(super) const SECRET_NAMES: &[&str] = &[
-    ".env",
-    ".env.*",
-    ".env-*",
-    ".env_*",
-    ".envrc",
-    ".envrc.*",
-    ".dev.vars",
-    ".dev.vars.*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.tfstate",
-    "*.tfstate.backup",
-    "*credentials*.json",
-    "service-account*.json",
-    ".npmrc",
-    ".pypirc",
-    ".netrc",
-];
-
-/// Names of their public twins.
-pub(super) const PUBLIC_NAMES: &[&str] = &[
-    "*.example",
-    "*.sample",
-    "*.template",
-    "*.dist",
-    "*.pub.pem",
-    ".env-example",
-    ".env_example",
-    ".env-sample",
-    ".env_sample",
-    ".env-template",
-    ".env_template",
-];
-
 /// Variables that development needs.
 pub(super) const VARIABLES: &[&str] = &[
     // who and where
@@ -478,6 +440,7 @@ pub(super) const SECRET_VARIABLES: &[&str] = &[
     "*CREDENTIALS",
     "*_CREDENTIAL",
     "*_AUTH",
+    "*_PASS",
     "*_PAT",
     "*_DSN",
     "*_COOKIE",
@@ -491,4 +454,64 @@ pub(super) const SECRET_VARIABLES: &[&str] = &[
     "SSH_*",
     "GPG_*",
     "DBUS_*",
+];
+
+/// Private data inside of toolchains and caches that show as a whole. `*` stands for anything in one name.
+pub(super) const PRIVATE_IN_TOOLS: &[&str] = &[
+    // A browser that an agent's server drives is logged in to what its person was.
+    ".cache/ms-playwright/mcp-*",
+    ".opam/plugins/opam-publish",
+    // Variables of environments.
+    "miniconda3/envs/*/conda-meta/state",
+    "miniforge3/envs/*/conda-meta/state",
+    "mambaforge/envs/*/conda-meta/state",
+    "anaconda3/envs/*/conda-meta/state",
+    "micromamba/envs/*/conda-meta/state",
+    ".conda/envs/*/conda-meta/state",
+    ".rbenv/vars",
+    ".nodenv/vars",
+    // Databases and mail.
+    ".linuxbrew/var",
+];
+
+/// Settings inside of toolchains that show as a whole, which may hold a login. `*` stands for anything in one name.
+pub(super) const SETTINGS_OF_TOOLS: &[&str] = &[
+    ".npm-global/etc/npmrc",
+    ".npm-packages/etc/npmrc",
+    ".nvm/versions/node/*/etc/npmrc",
+    ".local/share/fnm/node-versions/*/installation/etc/npmrc",
+    ".fnm/node-versions/*/installation/etc/npmrc",
+    ".volta/tools/image/node/*/etc/npmrc",
+    ".nodenv/versions/*/etc/npmrc",
+    ".asdf/installs/nodejs/*/etc/npmrc",
+    ".local/share/mise/installs/node/*/etc/npmrc",
+    ".pyenv/versions/*/pip.conf",
+    ".virtualenvs/*/pip.conf",
+    ".local/share/virtualenvs/*/pip.conf",
+    ".local/share/pipx/venvs/*/pip.conf",
+    ".local/pipx/venvs/*/pip.conf",
+    ".local/share/uv/tools/*/pip.conf",
+    ".asdf/installs/python/*/pip.conf",
+    ".local/share/mise/installs/python/*/pip.conf",
+    "miniconda3/.condarc",
+    "miniforge3/.condarc",
+    "mambaforge/.condarc",
+    "anaconda3/.condarc",
+    "miniconda3/pip.conf",
+    "miniconda3/envs/*/pip.conf",
+    "miniforge3/envs/*/pip.conf",
+    "anaconda3/envs/*/pip.conf",
+    ".conda/envs/*/pip.conf",
+    ".virtualenvs/postactivate",
+    ".virtualenvs/*/bin/postactivate",
+    ".local/share/pipx/venvs/*/pipx_metadata.json",
+    ".local/pipx/venvs/*/pipx_metadata.json",
+    ".linuxbrew/etc/my.cnf",
+    ".sdkman/candidates/maven/*/conf/settings.xml",
+    ".m2/wrapper/dists/*/conf/settings.xml",
+    ".m2/wrapper/dists/*/*/conf/settings.xml",
+    ".m2/wrapper/dists/*/*/*/conf/settings.xml",
+    ".cache/pre-commit/*/.git/config",
+    ".cache/composer/vcs/*/config",
+    ".composer/cache/vcs/*/config",
 ];

@@ -85,6 +85,9 @@ fn names_of_secrets_are_known_in_every_spelling() {
             "my-Credentials.json",
             "Service-Account-1.JSON",
             "terraform.TFSTATE",
+            "production.env",
+            ".pgpass",
+            "id_ed25519",
         ] {
             assert!(!reads(name), "{platform:?} reads {name}");
         }
@@ -96,6 +99,9 @@ fn names_of_secrets_are_known_in_every_spelling() {
             ".environment",
             ".envoy.yaml",
             "id.pub.pem",
+            "id_ed25519.pub",
+            "example.env",
+            "app.sample.env",
             "env-prod",
         ] {
             assert!(reads(name), "{platform:?} hides {name}");
@@ -218,5 +224,35 @@ fn a_home_that_cannot_be_closed_is_refused() {
         let policy = policy(Platform::Linux { root: false }, &inputs);
         assert_eq!(policy.refusals, [""; 0], "{home}");
         assert!(!policy.allows(Path::new(home).join(".any"), Access::Read), "{home}");
+    }
+}
+
+#[test]
+fn a_login_in_the_settings_of_a_toolchain_does_not_show() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join("home").join(name);
+    let token = "//registry.npmjs.org/:_authToken=abc\n";
+    for (name, text) in [
+        (".npm-global/etc/npmrc", token),
+        (".nvm/versions/node/v22.1.0/etc/npmrc", token),
+        (".nvm/versions/node/v20.0.0/etc/npmrc", "fund=false\n"),
+        (".virtualenvs/work/pip.conf", "[global]\nindex-url = https://me:abc@example.invalid/simple\n"),
+    ] {
+        std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        std::fs::write(at(name), text).unwrap();
+    }
+    for platform in PLATFORMS {
+        let mut inputs = PolicyInputs::new();
+        inputs.home = Some(temp.path().join("home"));
+        let policy = policy(platform, &inputs);
+        let reads = |name: &str| policy.allows(at(name), Access::Read);
+        for hidden in
+            [".npm-global/etc/npmrc", ".nvm/versions/node/v22.1.0/etc/npmrc", ".virtualenvs/work/pip.conf"]
+        {
+            assert!(!reads(hidden), "{platform:?} reads {hidden}");
+        }
+        for shown in [".nvm/versions/node/v20.0.0/etc/npmrc", ".npm-global/bin/x"] {
+            assert!(reads(shown), "{platform:?} hides {shown}");
+        }
     }
 }

@@ -109,7 +109,17 @@ pub(super) struct Place {
     /// For a layer: a folder whose content shows below the content of the real folder.
     #[serde(default)]
     pub(super) beneath: Option<RawPath>,
+    /// For a layer: tools can get its content again, so it may be empty instead.
+    #[serde(default)]
+    pub(super) is_cache: bool,
     pub(super) view: View,
+}
+
+impl Place {
+    /// Creates a place that shows what is at its path.
+    pub(super) fn new(path: impl Into<RawPath>, view: View) -> Self {
+        Self { path: path.into(), source: None, beneath: None, is_cache: false, view }
+    }
 }
 
 /// The look of a place in the new view.
@@ -146,9 +156,9 @@ pub(super) struct Status {
     pub(super) rules: usize,
     /// Paths that were gone.
     pub(super) skipped: Vec<String>,
-    /// Places that should be copy-on-write and can only be read, since no layer could be made.
+    /// The places that should be layers and are not.
     #[serde(default)]
-    pub(super) flat: Vec<String>,
+    pub(super) instead: Instead,
     /// Number of process numbers inside, if it is bounded.
     #[serde(default)]
     pub(super) numbers: Option<u64>,
@@ -163,6 +173,23 @@ pub(super) struct Status {
     /// Why the keeper ended everything.
     #[serde(default)]
     pub(super) ended: Option<String>,
+}
+
+/// Places at which something else shows than a layer on the disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Instead {
+    /// The layers lie in memory, since the disk cannot hold them.
+    #[serde(default)]
+    pub(super) in_memory: bool,
+    /// Copies, which the command can write.
+    #[serde(default)]
+    pub(super) copied: Vec<String>,
+    /// Empty folders that it can write.
+    #[serde(default)]
+    pub(super) cold: Vec<String>,
+    /// The folders themselves, to be read only.
+    #[serde(default)]
+    pub(super) flat: Vec<String>,
 }
 
 impl Status {

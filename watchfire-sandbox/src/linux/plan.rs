@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use watchfire_core::process::CommandSpec;
 use watchfire_core::sandbox::{Network, SandboxPolicy, Tmp};
 
-use crate::linux::config::{Config, Limits, Mounts, RawPath, View};
+use crate::linux::config::{Config, Instead, Limits, Mounts, RawPath, View};
 use crate::linux::kept::Generation;
 use crate::linux::look::enumerate::{Enumerated, Rights, device, enumerate, reading, writing};
 use crate::linux::look::internet;
 use crate::linux::look::listings::Listings;
 use crate::linux::look::places::places;
 use crate::linux::look::tree::Tree;
+use crate::linux::others::bwrap_layers::Overlays;
 use crate::linux::report::facts::Facts;
 use crate::linux::report::summary;
 use crate::linux::sandbox::Means;
@@ -115,6 +116,8 @@ impl Plan {
             apart: policy.apart,
             binds: policy.binds.len(),
             replaced: policy.replaced.len(),
+            overlays: Overlays::OnDisk,
+            instead: Instead::default(),
             has_names: !policy.patterns.is_empty(),
             names_incomplete: tree.names_incomplete,
             open_names: enumerated.open_names,

@@ -1,5 +1,6 @@
 //! The sandbox of Linux that needs no other program.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -27,6 +28,7 @@ use crate::linux::memory::Memory;
 use crate::linux::others::birdcage;
 use crate::linux::others::birdcage::Cage;
 use crate::linux::others::bwrap;
+use crate::linux::others::bwrap_layers::{self, Tried};
 use crate::linux::plan::Plan;
 use crate::linux::report::advice;
 use crate::linux::report::facts::Facts;
@@ -57,6 +59,8 @@ pub struct LinuxSandbox {
     memory: Option<Arc<Path>>,
     /// Listings from earlier searches for names.
     listings: Arc<Listings>,
+    /// The overlays that `bwrap` makes.
+    tried: Arc<Tried>,
 }
 
 /// The program that makes the namespaces.
@@ -93,6 +97,7 @@ impl LinuxSandbox {
             better: None,
             memory: None,
             listings: Arc::default(),
+            tried: Arc::default(),
         }
     }
 
@@ -196,6 +201,9 @@ impl LinuxSandbox {
             return Err(error.with("why", why));
         }
         plan.facts.no_namespaces = self.no_namespaces();
+        if self.means == Means::Bwrap && !policy.replaced.is_empty() {
+            plan.facts.overlays = self.tried.overlays(&bwrap::find()?, private_tmp()?.path(), &[]);
+        }
         let report = plan.facts.report(None);
         let open = plan.facts.open_core();
         if policy.enforcement == Enforcement::Required && !open.is_empty() {
@@ -244,7 +252,7 @@ impl Sandbox for LinuxSandbox {
         let program = resolve_program(command.program())?;
         // The program was looked up in our PATH; the helper must not look again in the command's.
         let mut command = command.with_program(program);
-        let kept = if self.means == Means::Own { kept::of(policy) } else { None };
+        let kept = if matches!(self.means, Means::Own | Means::Bwrap) { kept::of(policy) } else { None };
         let seen = kept.as_ref().and_then(Generation::newest);
         let (mut plan, _) = self.plan(policy, Some(&command), seen.as_ref())?;
         let mut folder = None;
@@ -270,22 +278,37 @@ impl Sandbox for LinuxSandbox {
         let start = self.helper.command(helper::ROLE, [CONFIG_FD.to_string(), STATUS_FD.to_string()]);
         let mut command = command.wrapped_by(start.program(), start.args().to_vec());
         let mut descriptors: Vec<Descriptor> = self.helper.descriptors()?;
+        let mut area = None;
+        if let Some(mounts) = plan.config.mounts.as_mut().filter(|mounts| mounts.need_layers()) {
+            let left = kept.as_ref().map(|kept| Left::new(kept, mounts, seen));
+            let made = Area::new(policy.layers.as_deref(), left)?;
+            mounts.layers = Some(made.path().into());
+            area = Some(made);
+        }
         if self.means == Means::Bwrap {
-            let covers = private_tmp()?;
+            let (mut stands, covers) = (BTreeMap::new(), private_tmp()?);
+            if let (Some(mounts), Some(area)) = (&plan.config.mounts, &area) {
+                let overlays = self.tried.overlays(&bwrap::find()?, area.path(), &mounts.places);
+                (stands, plan.facts.instead) = bwrap_layers::stands(mounts, area.path(), overlays)?;
+                plan.facts.overlays = overlays;
+            }
             let cover = bwrap::make_cover(covers.path())?;
             let mut mounts = plan.config.mounts.take().unwrap_or_default();
             for (index, (path, text)) in std::mem::take(&mut mounts.files).into_iter().enumerate() {
-                let source = covers.path().join(format!("file-{index}"));
-                std::fs::write(&source, text)
+                let own = bwrap_layers::in_own(&mounts, &stands, path.as_path());
+                let is_own = own.is_some();
+                let source = own.unwrap_or_else(|| covers.path().join(format!("file-{index}")));
+                let folder = source.parent().unwrap_or(&source);
+                std::fs::create_dir_all(folder)
+                    .and_then(|()| std::fs::write(&source, text))
                     .map_err(|error| Error::io("writing a file for the session", error).with_path(&source))?;
-                mounts.places.push(Place {
-                    path,
-                    source: Some(source.into()),
-                    beneath: None,
-                    view: View::Writable,
-                });
+                // A tool replaces the file, which it could not if it were mounted there.
+                if is_own {
+                    continue;
+                }
+                mounts.places.push(Place { source: Some(source.into()), ..Place::new(path, View::Writable) });
             }
-            let args = bwrap::arguments(&mounts, &cover, command.cwd())?;
+            let args = bwrap::arguments(&mounts, &cover, &stands, command.cwd())?;
             descriptors.push(Descriptor { target: bwrap::ARGS_FD, fd: args });
             command = bwrap::around(&bwrap::find()?, command);
             folder = Some(covers);
@@ -298,13 +321,6 @@ impl Sandbox for LinuxSandbox {
         }
         let (told, tell) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|error| Error::io("making a pipe for the sandbox's helper", error.into()))?;
-        let mut area = None;
-        if let Some(mounts) = plan.config.mounts.as_mut().filter(|mounts| mounts.need_layers()) {
-            let left = kept.as_ref().map(|kept| Left::new(kept, mounts, seen));
-            let made = Area::new(policy.layers.as_deref(), left)?;
-            mounts.layers = Some(made.path().into());
-            area = Some(made);
-        }
         let config = in_memory(&plan.config)?;
         let (facts, memory) = (plan.facts, self.memory());
         let told = Mutex::new(Told::new(told));

@@ -1,5 +1,6 @@
 //! What this machine can enforce, found out by doing it, in a child that ends right after.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -80,13 +81,13 @@ pub(super) fn run(helper: &Helper, means: &Means) -> Trial {
 fn entered(helper: &Helper, means: &Means, config: Config) -> Result<(Status, String), String> {
     // A place of each kind that every machine has.
     let places = [("/usr", View::Writable), ("/tmp", View::Fresh), ("/etc", View::EmptyFolder)];
-    let places =
-        places.map(|(path, view)| Place { path: RawPath(path.into()), source: None, beneath: None, view });
+    let places = places.map(|(path, view)| Place::new(Path::new(path), view));
     let mounts = Mounts { places: places.into(), ..Mounts::default() };
     let report = |error: watchfire_core::Error| error.report();
     if *means == Means::Bwrap {
         let program = bwrap::find().map_err(report)?;
-        let args = bwrap::arguments(&mounts, Path::new("/dev/null"), None).map_err(report)?;
+        let args =
+            bwrap::arguments(&mounts, Path::new("/dev/null"), &BTreeMap::new(), None).map_err(report)?;
         let how = format!("by {}", program.display());
         let args = Around { fd: args, wrap: Box::new(move |spec| bwrap::around(&program, spec)) };
         return attempt(helper, &config, Some(args)).map(|status| (status, how));

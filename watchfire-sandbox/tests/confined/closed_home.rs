@@ -12,7 +12,7 @@ use watchfire_core::sandbox::{Control, ControlState, NoSandbox, PolicyInputs, Sa
 use watchfire_sandbox::base_policy;
 
 use crate::Bench;
-use crate::planted::SECRETS;
+use crate::planted::{SECRETS, SECRETS_IN_TOOLS};
 
 fn failed(error: impl std::fmt::Display) -> NotPassed {
     NotPassed::Failed(error.to_string())
@@ -84,17 +84,21 @@ pub(crate) fn nothing_of_a_planted_home_can_be_read(bench: Bench<'_>, _: Helper)
     for name in SECRETS {
         home.plant(name, &secret)?;
     }
+    for name in SECRETS_IN_TOOLS {
+        home.plant(name, &format!("password = {secret}"))?;
+    }
+    let planted = [SECRETS, SECRETS_IN_TOOLS].concat();
     for name in [".cargo/registry/index", ".rustup/toolchains/t", ".npm/_cacache", ".local/bin", "go/pkg/mod"]
     {
         fs::create_dir_all(home.at(name)).map_err(failed)?;
     }
     let read = |sandbox: &dyn Sandbox| -> Result<Vec<String>, NotPassed> {
-        let command = home.command(READ).with_args(["sh", &secret]).with_args(SECRETS);
+        let command = home.command(READ).with_args(["sh", &secret]).with_args(&planted);
         Ok(home.run(sandbox, command)?.stdout.lines().map(str::to_owned).collect())
     };
     let outside = read(&NoSandbox)?;
-    if outside.len() != SECRETS.len() {
-        return Err(failed(format!("only {} of {} can be read outside", outside.len(), SECRETS.len())));
+    if outside.len() != planted.len() {
+        return Err(failed(format!("only {} of {} can be read outside", outside.len(), planted.len())));
     }
     let mut inside = read(bench.sandbox)?;
     let search = home.command(SEARCH).with_args(["sh", &secret]);
@@ -264,6 +268,7 @@ const LACKING: &[&str] = &[
     "npx",
     "npm",
     "cargo install",
+    "go",
     "git config",
 ];
 

@@ -1,9 +1,12 @@
 //! What commands add to caches is there for the next ones of the project, and for nobody else.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use watchfire_core::conformance::{NotPassed, Outcome};
 use watchfire_core::process::helper::Helper;
+use watchfire_core::process::{SpawnOptions, spawn};
 use watchfire_core::sandbox::conformance::run;
 use watchfire_core::sandbox::{Control, ControlState};
 
@@ -87,5 +90,59 @@ pub(crate) fn caches_are_kept_for_the_project(bench: Bench<'_>, _: Helper) -> Ou
     match ran.code == 0 && left == 0 {
         true => Ok(()),
         false => Err(failed(format!("{left} layers left; {ran:?}"))),
+    }
+}
+
+/// Sessions that run at once have upper and work folders of their own: the kernel would take two mounts of one, and leaves
+/// their outcome undefined.
+pub(crate) fn sessions_at_once_share_no_layer(bench: Bench<'_>, _: Helper) -> Outcome {
+    let mut home = Home::new(bench.scratch.join("home"))?;
+    home.plant(".cargo/registry/there", "x")?;
+    let caches = bench.scratch.join("state/caches");
+    fs::create_dir_all(&caches).map_err(failed)?;
+    home.inputs.own_caches = Some(caches.clone());
+    let report = bench.sandbox.explain(&home.policy()?).map_err(|error| failed(error.report()))?;
+    let system = rustix::fs::statfs(&caches).map_err(failed)?.f_type;
+    if report.state(Control::LAYERS) != Some(ControlState::Enforced) || u64::try_from(system) == Ok(OVERLAY) {
+        return Err(NotPassed::Skipped("not available here: no layers on a disk".to_owned()));
+    }
+    let mut sessions = Vec::new();
+    for name in ["one", "two", "three"] {
+        let script = format!("cd ~/.cargo/registry && echo {name} > {name} && echo $(ls) && read end");
+        let confined = bench.sandbox.prepare(&home.policy()?, home.command(&script));
+        let confined = confined.map_err(|error| failed(error.report()))?;
+        let options = SpawnOptions::default().with_stdin(Stdio::piped()).with_stdout(Stdio::piped());
+        let mut child =
+            spawn(&confined.command, options.with_descriptors(confined.descriptors)).map_err(failed)?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or_else(|| failed("no stdout"))?;
+        BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
+        let mut seen: Vec<_> = line.split_whitespace().collect();
+        seen.sort_unstable();
+        let mut own = ["there", name];
+        own.sort_unstable();
+        if seen != own {
+            return Err(failed(format!("{name} sees {line}")));
+        }
+        sessions.push((child, confined.guard));
+    }
+    // By number: which session made the file, in each folder of layers.
+    let mut uppers = Vec::new();
+    for area in fs::read_dir(caches.join("layers")).map_err(failed)?.flatten() {
+        for layer in fs::read_dir(area.path()).into_iter().flatten().flatten() {
+            let names = ["one", "two", "three"].into_iter();
+            let made: Vec<_> = names.filter(|name| layer.path().join("upper").join(name).exists()).collect();
+            uppers.extend((!made.is_empty()).then_some(made));
+        }
+    }
+    for (mut child, guard) in sessions {
+        drop(child.stdin.take());
+        child.wait().map_err(failed)?;
+        guard.ended();
+    }
+    uppers.sort();
+    match uppers == [["one"], ["three"], ["two"]] {
+        true => Ok(()),
+        false => Err(failed(format!("upper folders: {uppers:?}"))),
     }
 }

@@ -211,6 +211,85 @@ pub(crate) fn replaced_files_stay_covered_without_watchers(bench: Bench<'_>, _: 
 
 /// A covered name that an editor outside replaces by a rename stays covered, and so does a read-only file.
 pub(crate) fn replaced_files_stay_covered(bench: Bench<'_>, _: Helper) -> Outcome {
+    stay_covered(bench, "", |path, round| {
+        let other = path.with_extension("new");
+        std::fs::write(&other, format!("round {round}"))?;
+        std::fs::rename(&other, path)
+    })?;
+    match std::fs::read_to_string(bench.scratch.join("w/.env")).map_err(failed)?.as_str() {
+        "round 3" => Ok(()),
+        other => Err(NotPassed::Failed(format!("the file outside is {other:?}"))),
+    }
+}
+
+/// So they do while programs inside make events and orphans as fast as they can, in the folder that is watched.
+pub(crate) fn replaced_files_stay_covered_in_a_flood(bench: Bench<'_>, _: Helper) -> Outcome {
+    const FLOOD: &str = "for n in 1 2 3 4; do perl -e 'while(1){ open(F,q{>},qq{w/f$$}); rename(qq{w/f$$},qq{w/g$$}); \
+                         unlink(qq{w/g$$}) }' & done; perl -e 'while(1){ if(!fork){ fork; exit } wait }' & ";
+    stay_covered(bench, FLOOD, |path, round| {
+        let other = path.with_extension("new");
+        std::fs::write(&other, format!("round {round}"))?;
+        std::fs::rename(&other, path)
+    })
+}
+
+/// A folder that takes the place of a covered file is covered too.
+pub(crate) fn a_folder_in_place_of_a_file_is_covered(bench: Bench<'_>, _: Helper) -> Outcome {
+    stay_covered(bench, "", |path, round| {
+        if path.ends_with(".git") {
+            return Ok(());
+        }
+        let (old, new) = (path.with_extension("old"), path.with_extension("new"));
+        std::fs::create_dir(&new)?;
+        std::fs::write(new.join("x"), format!("round {round}"))?;
+        std::fs::rename(path, old.with_extension(round.to_string()))?;
+        std::fs::rename(new, path)
+    })
+}
+
+/// The program moves the folder of a covered name, and somebody outside replaces the file there: it stays covered.
+pub(crate) fn a_covered_name_moves_with_its_folder(bench: Bench<'_>, _: Helper) -> Outcome {
+    if bench.sandbox.probe().title() != "landlock" {
+        return Err(NotPassed::Skipped("nobody watches in this sandbox, and the report says so".to_owned()));
+    }
+    let at = |name: &str| bench.scratch.join(name);
+    std::fs::create_dir_all(at("w/a"))
+        .and_then(|()| std::fs::write(at("w/a/.env"), "first"))
+        .map_err(failed)?;
+    let pattern = watchfire_core::sandbox::NamePattern {
+        root: bench.scratch.to_owned(),
+        names: vec![".env".to_owned()],
+        except: Vec::new(),
+        origin: "names".to_owned(),
+    };
+    let policy = SandboxPolicy::builder().write(bench.scratch, "scratch").pattern(pattern);
+    let script = "mv w/a w/b && exec perl -e '$|=1; for(1..600){ my $r=open(F,q{<},q{w/b/.env})?1:0; print qq{try $r\n}; \
+                  select undef,undef,undef,0.02 }'";
+    let command = shell(script).with_cwd(bench.scratch);
+    let confined = bench.sandbox.prepare(&policy.build().map_err(failed)?, command).map_err(failed)?;
+    let options = piped().with_descriptors(confined.descriptors);
+    let mut child = spawn(&confined.command, options).map_err(failed)?;
+    let mut stdout = child.stdout.take().ok_or_else(|| failed("no stdout"))?;
+    wait_for(&mut stdout, "try 0")?;
+    std::fs::write(at("w/b/.env.new"), "second").map_err(failed)?;
+    std::fs::rename(at("w/b/.env.new"), at("w/b/.env")).map_err(failed)?;
+    // It may see something for a moment, and lines from before may still be in the pipe.
+    let lines = std::io::BufReader::new(stdout).lines().take(60);
+    let lines = lines.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    child.kill().and_then(|()| child.wait()).map_err(failed)?;
+    match lines.iter().rev().take(20).all(|line| line == "try 0") {
+        true => Ok(()),
+        false => Err(failed(format!("the new one can be read: {}", lines.join(" ")))),
+    }
+}
+
+/// Lets `replace` put something else in place of a covered and of a read-only file, three times, while a program inside tries to
+/// read the one and to write the other.
+fn stay_covered(
+    bench: Bench<'_>,
+    beside: &str,
+    replace: impl Fn(&std::path::Path, u32) -> std::io::Result<()>,
+) -> Outcome {
     if matches!(bench.sandbox.name(), "bwrap" | "birdcage") {
         return Err(NotPassed::Skipped("nobody watches in this sandbox, and the report says so".to_owned()));
     }
@@ -235,9 +314,10 @@ pub(crate) fn replaced_files_stay_covered(bench: Bench<'_>, _: Helper) -> Outcom
         return Err(NotPassed::Skipped("this sandbox does not cover names in writable folders".to_owned()));
     }
     // Tries for as long as it takes, up to a deadline; each line says how it is.
-    let script = "exec perl -e '$|=1; for(1..600){ my $r=open(F,q{<},q{w/.env})?1:0; my $w=open(G,q{>>},q{w/.git})?1:0; \
+    let script = "exec perl -e '$|=1; sub try{ open(F,q{<},shift) && defined(<F>) } for(1..600){ \
+                  my $r=try(q{w/.env})||try(q{w/.env/x})?1:0; my $w=open(G,q{>>},q{w/.git})?1:0; \
                   print qq{try $r$w\\n}; select undef,undef,undef,0.02 }'";
-    let command = shell(script).with_cwd(bench.scratch);
+    let command = shell(&format!("{beside}{script}")).with_cwd(bench.scratch);
     let confined = bench.sandbox.prepare(&policy, command).map_err(failed)?;
     let options = piped().with_descriptors(confined.descriptors);
     let mut child = spawn(&confined.command, options).map_err(failed)?;
@@ -246,9 +326,7 @@ pub(crate) fn replaced_files_stay_covered(bench: Bench<'_>, _: Helper) -> Outcom
     let mut lines = std::io::BufReader::new(stdout).lines();
     let outcome = (1..=3).try_for_each(|round| {
         for path in [&secret, &pointer] {
-            let other = path.with_extension("new");
-            std::fs::write(&other, format!("round {round}")).map_err(failed)?;
-            std::fs::rename(&other, path).map_err(failed)?;
+            replace(path, round).map_err(failed)?;
         }
         // Lines from before may still be in the pipe; then it may see something for a moment, and then nothing again.
         let mut covered = 0;
@@ -261,9 +339,5 @@ pub(crate) fn replaced_files_stay_covered(bench: Bench<'_>, _: Helper) -> Outcom
         Err(NotPassed::Failed(format!("round {round}: what was replaced stays open")))
     });
     child.kill().and_then(|()| child.wait()).map_err(failed)?;
-    outcome?;
-    match std::fs::read_to_string(&secret).map_err(failed)?.as_str() {
-        "round 3" => Ok(()),
-        other => Err(NotPassed::Failed(format!("the file outside is {other:?}"))),
-    }
+    outcome
 }

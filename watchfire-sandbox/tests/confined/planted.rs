@@ -273,3 +273,27 @@ pub(crate) const SECRETS: &[&str] = &[
     "dotfiles/secrets.sh",
     "id_rsa.bak",
 ];
+
+/// Paths inside of folders that show, because tools are in them: closed by name, or for the password in their text.
+pub(crate) const SECRETS_IN_TOOLS: &[&str] = &[
+    ".cache/ms-playwright/mcp-chrome-profile/Default/Cookies",
+    ".opam/plugins/opam-publish/me.token",
+    "miniconda3/envs/x/conda-meta/state",
+    "miniconda3/.condarc",
+    "miniconda3/envs/x/pip.conf",
+    ".conda/envs/x/conda-meta/state",
+    ".rbenv/vars",
+    ".nodenv/vars",
+    ".virtualenvs/x/bin/postactivate",
+    ".local/share/pipx/venvs/x/pipx_metadata.json",
+    ".linuxbrew/var/postgresql@14/base",
+    ".linuxbrew/etc/my.cnf",
+    ".sdkman/candidates/maven/current/conf/settings.xml",
+    ".m2/wrapper/dists/maven/abc/conf/settings.xml",
+    ".asdf/installs/python/3.12/pip.conf",
+    ".local/share/mise/installs/python/3.12/pip.conf",
+    ".cache/pre-commit/repo1/.git/config",
+    ".cache/composer/vcs/x/config",
+    ".local/bin/.env",
+    ".local/bin/id_rsa",
+];

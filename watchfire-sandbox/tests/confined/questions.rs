@@ -256,7 +256,7 @@ pub(crate) const GROUPS: &[(&str, &[Probe])] = &[
         works("collect_garbage_if_needed", "git gc -q --auto; true"),
         works("the_project_can_be_read", "grep -q main $P/main.rs"),
         works("walking_up", "test -e ../../../main.rs && cat ../../../main.rs > /dev/null"),
-        works("caches", "echo c > $HOME/.cache/x && mkdir -p $HOME/.npm/_cacache/x && mkdir -p $HOME/.cargo/registry/x").gap(UNKEPT),
+        works("caches", "echo c > $HOME/.cache/x && mkdir -p $HOME/.npm/_cacache/x && mkdir -p $HOME/.cargo/registry/x").gap(ALLOWING),
         works("program_built_here", "printf '#!/bin/sh\\nexit 0\\n' > run && chmod +x run && ./run"),
         works("terminal_of_its_own", "script -qec 'test -t 0' /dev/null < /dev/null").gap(CAGED),
         works("tracing_children", "strace -f -o /dev/null true").gap(CAGED),

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use libtest_mimic::{Completion, Failed};
 
+use crate::file_systems;
 use crate::probes::Probe;
 use crate::questions::GROUPS;
 
@@ -23,6 +24,9 @@ const COLUMNS: &[(&str, &str)] = &[
 
 const BEGIN: &str = "<!-- probes -->\n";
 const END: &str = "<!-- /probes -->\n";
+
+/// Around the table of file systems. Every run asserts the rows that it can make.
+const FILE_SYSTEMS: (&str, &str) = ("<!-- file systems -->\n", "<!-- /file systems -->\n");
 
 /// Whether a question meant something, by the name of its test.
 static OUTCOMES: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
@@ -47,6 +51,10 @@ pub(crate) fn write() {
         let outcomes = OUTCOMES.lock().map_err(|error| error.to_string())?;
         let rows = GROUPS.iter().map(|group| row(group, &outcomes)).collect::<Result<String, _>>()?;
         let text = std::fs::read_to_string(document()).map_err(|error| error.to_string())?;
+        let (begin, end) = FILE_SYSTEMS;
+        let (before, rest) = text.split_once(begin).ok_or("the document has no place for file systems")?;
+        let (_, after) = rest.split_once(end).ok_or("the document has no place for file systems")?;
+        let text = format!("{before}{begin}{}{end}{after}", file_systems::table());
         let (before, rest) = text.split_once(BEGIN).ok_or("the document has no place for it")?;
         let (_, after) = rest.split_once(END).ok_or("the document has no place for it")?;
         let text = format!("{before}{BEGIN}{}{rows}\n{}{END}{after}", head(), gaps());
@@ -127,6 +135,12 @@ pub(crate) fn is_of_this_suite() -> Result<(), Failed> {
         if !shown.next().is_some_and(|line| line.starts_with(&row)) {
             return Err(format!("stale: no row {row}; write the table anew, see confined/table.rs").into());
         }
+    }
+    let (begin, end) = FILE_SYSTEMS;
+    let (_, rest) = text.split_once(begin).ok_or("the document has no table of file systems")?;
+    let shown = rest.split_once(end).map(|(shown, _)| shown);
+    if shown != Some(&file_systems::table()) {
+        return Err(format!("stale table of file systems:\n{}", file_systems::table()).into());
     }
     match table.ends_with(&gaps()) {
         true => Ok(()),

@@ -16,6 +16,8 @@
 //! - listing 500 branches, beside one `git for-each-ref` with ahead and behind and one `git diff-tree` of all;
 //! - the most memory that any of it took.
 //!
+//! With `--features gix`, also our readers of index and ignore files beside gix-index, gix-ignore and libgit2.
+//!
 //! `--large`: a merge of 15,000 new files where the target is checked out, beside `git merge`, in a repository without and with
 //! a `.gitattributes`, and a capture of 50,000 new files, beside `git add` alone.
 //!
@@ -25,6 +27,8 @@
 //! a file system, wait a while between runs.
 
 mod branches;
+#[cfg(feature = "gix")]
+mod buffers;
 mod large;
 mod merge;
 mod pairs;
@@ -54,9 +58,13 @@ fn main() -> Done {
         runtime.block_on(task::measure(&repository, &section, &mut report))?;
         runtime.block_on(merge::measure(&repository, &section, &mut report))?;
         runtime.block_on(branches::measure(&repository, &section, &mut report))?;
+        #[cfg(feature = "gix")]
+        buffers::measure(&repository, &section, &mut report)?;
         pairs::memory(&section, &mut report);
         repositories.push(repository);
     }
+    #[cfg(feature = "gix")]
+    buffers::measure_rules(&mut report);
     if large {
         let repository = Repository::new(place.as_ref(), 1_000)?;
         runtime.block_on(large::measure(&repository, &mut report))?;

@@ -13,7 +13,7 @@ use watchfire_core::schedule::{Change, LifeState};
 use watchfire_core::store::NewTask;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::world::{TARGET, World, now_nanos};
+use crate::world::{MAIN, STAYS, TARGET, World, now_nanos};
 use watchfire_benches::{Report, millis};
 
 const TASKS: usize = 15;
@@ -25,16 +25,51 @@ struct Moments {
     capturing: u128,
     merging: u128,
     publishing: u128,
+    ended: u128,
 }
 
+/// One row: a repository of `files` files, a sandbox, and what happens around the work.
+struct Case {
+    files: usize,
+    sandbox: &'static str,
+    /// True for what people have: their branch is checked out, and the agent stays at its prompt.
+    is_usual: bool,
+    section: &'static str,
+}
+
+const CASES: [Case; 6] = [
+    Case { files: 100, sandbox: "none", is_usual: false, section: "done to merged, 100 files" },
+    Case { files: 10_000, sandbox: "none", is_usual: false, section: "done to merged, 10,000 files" },
+    Case {
+        files: 100,
+        sandbox: "auto",
+        is_usual: false,
+        section: "done to merged, 100 files, in the sandbox",
+    },
+    Case {
+        files: 10_000,
+        sandbox: "auto",
+        is_usual: false,
+        section: "done to merged, 10,000 files, in the sandbox",
+    },
+    Case {
+        files: 100,
+        sandbox: "auto",
+        is_usual: true,
+        section: "done to merged, 100 files, in the sandbox, target checked out, the agent stays",
+    },
+    Case {
+        files: 10_000,
+        sandbox: "auto",
+        is_usual: true,
+        section: "done to merged, 10,000 files, in the sandbox, target checked out, the agent stays",
+    },
+];
+
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
-    for (files, sandbox, section) in [
-        (100, "none", "done to merged, 100 files"),
-        (10_000, "none", "done to merged, 10,000 files"),
-        (100, "auto", "done to merged, 100 files, in the sandbox"),
-        (10_000, "auto", "done to merged, 10,000 files, in the sandbox"),
-    ] {
-        let world = World::new(files, sandbox).await?;
+    for Case { files, sandbox, is_usual, section } in CASES {
+        let (target, prefix) = if is_usual { (MAIN, STAYS) } else { (TARGET, "") };
+        let world = World::with(files, sandbox, target, 0).await?;
         if sandbox == "auto" && world.orchestrator.sandboxes().choose(&SandboxChoice::Auto).is_err() {
             report.skip(section, "no sandbox works on this machine");
             world.orchestrator.shutdown().await;
@@ -42,10 +77,12 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         }
         let project = world.orchestrator.open(&world.root).await?;
         let (mut total, mut parts, mut floors) = (Vec::new(), vec![Vec::new(); 5], Vec::new());
+        let mut work = Vec::new();
         for n in 0..TASKS {
-            let task = NewTask::new(format!("task {n}")).with_prompt(format!("made-{n}")).with_ready(true);
+            let task =
+                NewTask::new(format!("task {n}")).with_prompt(format!("{prefix}made-{n}")).with_ready(true);
             let number = project.store().create(task, None).await?.value.task_number;
-            let watcher = RefWatcher::start(&world.root);
+            let watcher = RefWatcher::start(&world.root, target);
             let mut changes = project.subscribe(None).await?.changes;
             let run = project.run(RunRequest::task(number)).await?;
             let mut moments = Moments::default();
@@ -67,6 +104,8 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
                         LifeState::Capturing => moments.capturing = now_nanos(),
                         LifeState::Merging => moments.merging = now_nanos(),
                         LifeState::Publishing { .. } => moments.publishing = now_nanos(),
+                        // The files of the checkout are there, too.
+                        LifeState::Ended { .. } => moments.ended = now_nanos(),
                         _ => {}
                     },
                     Change::Run(run) if run.ended.is_some() => break,
@@ -79,13 +118,15 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
                     .with("summary", format_args!("{summary:?}")));
             }
             let moved = watcher.moved();
+            let moved = if is_usual { moments.ended } else { moved };
             let done = agent.map(|session| session.snapshot().row_text(0).to_owned()).unwrap_or_default();
             let done = done.trim().parse().map_err(|_| {
                 Error::new(ErrorKind::Malformed, "the agent told no moment").with("screen", done)
             })?;
             let at = |a: u128, b: u128| b.saturating_sub(a) as f64 / 1e6;
             total.push(at(done, moved));
-            let Moments { claimed, capturing, merging, publishing } = moments;
+            let Moments { claimed, capturing, merging, publishing, .. } = moments;
+            work.push(at(done, moved) - at(claimed, capturing));
             let spans = [
                 (done, claimed),
                 (claimed, capturing),
@@ -94,10 +135,11 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
                 (publishing, moved),
             ];
             parts.iter_mut().zip(spans).for_each(|(part, (from, to))| part.push(at(from, to)));
-            floors.push(floor(&world.root, world.temp.path())?);
+            floors.push(floor(&world.root, target, world.temp.path())?);
         }
         report.add(section, "floor: 2 git, 2 fdatasync, 1 status", "ms", floors.clone());
         report.compare(section, "done to merged", "ms", total, "floor", &floors);
+        report.compare(section, "the same without the end of the session", "ms", work, "floor", &floors);
         for (name, samples) in
             ["  detect", "  end", "  capture", "  merge", "  publish"].into_iter().zip(parts)
         {
@@ -134,8 +176,8 @@ struct RefWatcher {
 }
 
 impl RefWatcher {
-    fn start(root: &Path) -> Self {
-        let path = root.join(".git/refs/heads").join(TARGET);
+    fn start(root: &Path, target: &str) -> Self {
+        let path = root.join(".git/refs/heads").join(target);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let before = std::fs::read(&path).unwrap_or_default();
@@ -160,8 +202,9 @@ impl RefWatcher {
 
 /// Returns the milliseconds of the least work that could do the same: one merge, one update of a reference, two small
 /// synced writes and one `git status`.
-fn floor(root: &Path, temp: &Path) -> Result<f64> {
+fn floor(root: &Path, target: &str, temp: &Path) -> Result<f64> {
     let git_dir = root.join(".git");
+    let other = if target == MAIN { TARGET } else { MAIN };
     let git = |words: &[&str]| {
         Command::new("git")
             .arg("--git-dir")
@@ -178,8 +221,8 @@ fn floor(root: &Path, temp: &Path) -> Result<f64> {
         git2::Repository::open(root).map_err(|e| Error::new(ErrorKind::Io, e.message().to_owned()))?;
     let mut file = std::fs::File::create(temp.join("floor")).map_err(|e| Error::io("making a file", e))?;
     let start = Instant::now();
-    git(&["merge-tree", "--write-tree", TARGET, "main"])?;
-    git(&["update-ref", "refs/bench/floor", "main"])?;
+    git(&["merge-tree", "--write-tree", target, other])?;
+    git(&["update-ref", "refs/bench/floor", other])?;
     for _ in 0..2 {
         file.write_all(&[0; 200]).and_then(|()| file.sync_data()).map_err(|e| Error::io("syncing", e))?;
     }

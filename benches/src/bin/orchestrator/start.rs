@@ -1,22 +1,27 @@
 //! From the request to the first byte.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::pty::OpenptFlags;
-use watchfire_core::orchestrator::{ChatRequest, ProjectHandle};
+use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::session::Session;
+use watchfire_core::store::NewTask;
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::tmux::first_byte;
-use crate::world::{IDLE, World};
+use crate::world::{IDLE, MAIN, World};
 use watchfire_benches::tmux::Tmux;
 use watchfire_benches::{Report, millis};
 
 const STARTS: usize = 20;
+const TASKS: usize = 12;
+/// Synced writes between the request for a task and its agent: its claim, and the records of its life.
+const SYNCED: usize = 6;
 
 pub(crate) async fn measure(report: &mut Report) -> Result<()> {
     let world = World::new(100, "none").await?;
@@ -48,7 +53,114 @@ pub(crate) async fn measure(report: &mut Report) -> Result<()> {
         report.skip("tmux", "not installed");
     }
     world.orchestrator.shutdown().await;
+    tasks(report, "none").await?;
+    tasks(report, "auto").await
+}
+
+/// Starts tasks in a repository of 10,000 files: with a folder that is kept ready, and with one that is laid out for it.
+async fn tasks(report: &mut Report, sandbox: &str) -> Result<()> {
+    let (section, is_confined) = match sandbox {
+        "none" => ("a task's start to its agent's first byte, 10,000 files", false),
+        _ => ("a task's start to its agent's first byte, 10,000 files, in the sandbox", true),
+    };
+    for ready in [1, 0] {
+        let world = World::with(10_000, sandbox, MAIN, ready).await?;
+        if is_confined && world.orchestrator.sandboxes().choose(&SandboxChoice::Auto).is_err() {
+            report.skip(section, "no sandbox works on this machine");
+            world.orchestrator.shutdown().await;
+            return Ok(());
+        }
+        let project = world.orchestrator.open(&world.root).await?;
+        if ready > 0 {
+            // Folders are made ready while an agent works, so the first task finds none.
+            task(&project).await?;
+        }
+        let (mut floors, mut took, mut git) = (Vec::new(), Vec::new(), Vec::new());
+        for n in 0..TASKS {
+            while ready > 0
+                && !world.root.join(".git/watchfire/ready").read_dir().is_ok_and(|it| it.count() >= ready)
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            floors.push(floor()? + namespaces(is_confined)? + synced(world.temp.path())?);
+            git.push(worktree(&world.root, &world.temp.path().join(format!("w{n}")))?);
+            took.push(task(&project).await?);
+        }
+        let name = if ready > 0 { "with a folder kept ready" } else { "with a folder laid out for it" };
+        if ready > 0 {
+            report.compare(section, name, "ms", took, "floor", &floors);
+            report.add(section, "floor: pty, process, synced writes, bwrap", "ms", floors);
+        } else {
+            report.compare(section, name, "ms", took, "git worktree add", &git);
+            report.add(section, "git worktree add", "ms", git);
+        }
+        world.orchestrator.shutdown().await;
+    }
     Ok(())
+}
+
+/// Starts a task, and ends it after its first byte. Returns the milliseconds until then.
+async fn task(project: &ProjectHandle) -> Result<f64> {
+    let task = NewTask::new("idle").with_prompt("idle").with_ready(true);
+    let number = project.store().create(task, None).await?.value.task_number;
+    let start = Instant::now();
+    let run = project.run(RunRequest::task(number)).await?;
+    let session = loop {
+        match project.sessions().into_iter().find(|session| session.info().task == Some(number)) {
+            Some(session) => break session,
+            None => tokio::time::sleep(Duration::from_micros(200)).await,
+        }
+    };
+    while session.snapshot().row_text(0).is_empty() && !session.has_ended() {
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    let took = millis(start);
+    run.stop();
+    run.wait().await?;
+    Ok(took)
+}
+
+/// Returns the milliseconds that `bwrap` takes for the namespaces that our sandbox has, around a program that does nothing.
+fn namespaces(is_wanted: bool) -> Result<f64> {
+    if !is_wanted {
+        return Ok(0.0);
+    }
+    let words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--bind", "/", "/", "--proc", "/proc"];
+    let start = Instant::now();
+    let status =
+        Command::new("bwrap").args(words).args(["--dev", "/dev", "--tmpfs", "/tmp", "/bin/true"]).status();
+    match status {
+        Ok(status) if status.success() => Ok(millis(start)),
+        Ok(_) => Err(Error::new(ErrorKind::NotSupported, "bwrap makes no namespaces here")),
+        Err(error) => Err(Error::io("starting bwrap, which is the floor of this row", error)),
+    }
+}
+
+/// Returns the milliseconds of the synced writes of a start, with nothing around them.
+fn synced(folder: &Path) -> Result<f64> {
+    let mut file = std::fs::File::create(folder.join("synced")).map_err(|e| Error::io("making a file", e))?;
+    let start = Instant::now();
+    for _ in 0..SYNCED {
+        file.write_all(&[0; 200]).and_then(|()| file.sync_data()).map_err(|e| Error::io("syncing", e))?;
+    }
+    Ok(millis(start))
+}
+
+/// Returns the milliseconds of `git worktree add`, and removes it again.
+fn worktree(root: &Path, at: &Path) -> Result<f64> {
+    let git = |words: &[&str]| {
+        let status =
+            Command::new("git").arg("-C").arg(root).args(words).arg(at).stderr(Stdio::null()).status();
+        match status.map_err(|e| Error::io("running git", e))? {
+            status if status.success() => Ok(()),
+            _ => Err(Error::new(ErrorKind::Internal, "git worktree failed")),
+        }
+    };
+    let start = Instant::now();
+    git(&["worktree", "add", "-q", "--detach"])?;
+    let took = millis(start);
+    git(&["worktree", "remove", "--force"])?;
+    Ok(took)
 }
 
 async fn session(project: &ProjectHandle, sandbox: SandboxChoice) -> Result<f64> {

@@ -1,4 +1,4 @@
-//! A repository, a project and an agent to measure with.
+//! A repository, a project and agents to measure with.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,14 @@ use watchfire_core::workspace::Workspace;
 use watchfire_core::{Error, Result};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-/// The branch that work goes to: not checked out anywhere.
+/// A branch that work goes to, and that is not checked out anywhere.
 pub(crate) const TARGET: &str = "integration";
+
+/// The branch that is checked out.
+pub(crate) const MAIN: &str = "main";
+
+/// Begins the prompt of an agent that stays at its own prompt once its work is done, as programs for terminals do.
+pub(crate) const STAYS: &str = "stays-";
 
 /// Script of an idle agent: prints one byte, then sleeps. It is another program, so it shares no memory with ours.
 pub(crate) const IDLE: &str = "printf x; exec sleep 1000000";
@@ -46,7 +52,14 @@ watchfire_core::register_helper_role!("bench-agent", agent);
 
 /// Makes the file that is named, commits, marks its task done, and prints the moment of the rename.
 fn agent(args: RoleArgs) -> i32 {
-    args.args().first().and_then(|name| work(name)).map_or(1, |()| 0)
+    let Some(name) = args.args().first() else { return 1 };
+    if work(name).is_none() {
+        return 1;
+    }
+    while name.as_encoded_bytes().starts_with(STAYS.as_bytes()) {
+        std::thread::park();
+    }
+    0
 }
 
 fn work(name: &OsStr) -> Option<()> {
@@ -80,15 +93,21 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new(files: usize, sandbox: &str) -> Result<Self> {
+        Self::with(files, sandbox, TARGET, 0).await
+    }
+
+    /// Makes a world whose work goes to `target`, and which keeps `ready` folders ready.
+    pub(crate) async fn with(files: usize, sandbox: &str, target: &str, ready: usize) -> Result<Self> {
         let temp = tempfile::tempdir().map_err(|e| Error::io("making a scratch folder", e))?;
         let root = temp.path().join("project");
         make_repository(&root, files).map_err(|e| Error::io("making a repository", e))?;
         let home = temp.path().join("home");
         let clock = Arc::new(watchfire_core::clock::SystemClock);
         let mut project = NewProject::default();
-        project.default_branch = TARGET.to_owned();
+        project.default_branch = target.to_owned();
         Home::open(&home, clock).await?.init_project(&root, project).await?;
-        let settings = format!("version: 1\ndefaults:\n  default_sandbox: {sandbox}\n");
+        let settings =
+            format!("version: 1\ndefaults:\n  default_sandbox: {sandbox}\n  ready_worktrees: {ready}\n");
         std::fs::write(home.join("settings.yaml"), settings).map_err(|e| Error::io("writing settings", e))?;
         let orchestrator = start(&home, false).await?;
         Ok(Self { temp, root, orchestrator })

@@ -1,6 +1,6 @@
 //! The terminal interface: the time from a key to the screen, and its rest, beside tmux, lazygit, gitui and tig.
 //!
-//! `cargo build --release -p watchfire; cargo run --release -p watchfire-benches --bin tui [-- --json]`
+//! `cargo build --release -p watchfire; cargo run --release -p watchfire-benches --bin tui [-- --json] [quiet] [busy]`
 //!
 //! All run on a terminal of 120 by 40 that our emulator plays, and a key counts until the picture shows its effect:
 //!
@@ -34,9 +34,15 @@ fn main() -> Done {
     if world::is_role(&args)? {
         return Ok(());
     }
+    let wanted =
+        |name: &str| args.iter().all(|arg| arg.starts_with("--")) || args.iter().any(|arg| arg == name);
     let mut report = Report::default();
-    quiet(&mut report)?;
-    busy(&mut report)?;
+    if wanted("quiet") {
+        quiet(&mut report)?;
+    }
+    if wanted("busy") {
+        busy(&mut report)?;
+    }
     if args.iter().any(|arg| arg == "--json") {
         println!("{}", report.to_json());
     } else {

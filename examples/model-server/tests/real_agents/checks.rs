@@ -7,7 +7,7 @@ use watchfire_core::backend::{Backend, Fact, IssueKind, Part, Status};
 use super::accounts::{CLAUDE_WITH_LOGIN, RENEWING};
 use super::agents::Agent;
 use super::harness::{Case, Checked, PROMPT, Session, WORK, must};
-use super::{chats, killed, modes, orchestrated, tools};
+use super::{chats, killed, modes, orchestrated, servers, tools};
 
 /// One column of the table.
 pub(crate) struct Check {
@@ -23,6 +23,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check("does_a_task", does_a_task),
     check("is_merged", orchestrated::run),
     check("uses_its_tools", tools::used),
+    check("serves_its_persons_servers", servers::serve),
     check("answers_when_waited_for", tools::answers),
     check("is_told_many_lines", |agent, backend, transport| match transport {
         "acp" => told(agent, backend, transport),
@@ -77,6 +78,7 @@ impl Check {
             ("is_told_many_lines" | "answers_when_waited_for" | "goes_on_with_a_chat", "stream") => {
                 Some("a stream takes one prompt")
             }
+            ("serves_its_persons_servers", _) if let Some(reason) = servers::lack(agent) => Some(reason),
             ("is_interrupted", "stream") => Some("an interrupt ends a stream"),
             _ => agent.lack(transport, self.name),
         }
@@ -84,8 +86,11 @@ impl Check {
 
     /// Why it cannot run as this was built.
     pub(crate) fn missing(&self) -> Option<&'static str> {
-        (self.name == "renews_its_login" && cfg!(not(feature = "tls")))
-            .then_some("built without the feature tls")
+        match self.name {
+            "renews_its_login" if cfg!(not(feature = "tls")) => Some("built without the feature tls"),
+            "serves_its_persons_servers" => servers::missing(),
+            _ => None,
+        }
     }
 }
 

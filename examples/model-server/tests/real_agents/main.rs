@@ -15,6 +15,7 @@ mod logins;
 mod modes;
 mod orchestrated;
 mod seconds;
+mod servers;
 mod stage;
 mod table;
 mod together;

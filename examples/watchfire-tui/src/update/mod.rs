@@ -278,7 +278,7 @@ fn learn(model: &mut Model, message: Message) {
                 tiles.screens.insert(session, snapshot);
             }
         }
-        Message::Branches(branches) => lists::fill(model, lists::of_branches(&branches)),
+        Message::Branches(own, others) => lists::fill(model, lists::of_branches(&own, &others)),
         Message::Trash(tasks) => lists::fill(model, lists::of_trash(&tasks)),
         Message::Inbox(agents) => {
             let rows = lists::of_agents(&agents, &model.project.project_id);

@@ -1,9 +1,9 @@
 //! `watchfire backup` and `watchfire restore`: settings and tasks, kept in the repository.
 
 use serde_json::json;
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_git::GitOptions;
 
-use crate::context::Context;
+use crate::context::{Context, workspace};
 use crate::failure::{Exit, Result};
 use crate::text;
 
@@ -13,7 +13,7 @@ pub(crate) const WARNING: &str =
 
 pub(crate) async fn save(context: &Context) -> Result<Exit> {
     let root = context.project().await?.root;
-    let saved = GitWorkspace::open(&root, GitOptions::default())?.back_up().await?;
+    let saved = workspace(&root, GitOptions::default()).await?.back_up().await?;
     context.out.report(json!({ "commit": saved.as_ref().map(|commit| commit.as_str()) }), |_| match &saved {
         Some(commit) => format!("saved settings and tasks as {} (refs/watchfire/backup)\n", commit.short()),
         None => "nothing has changed since the last backup\n".to_owned(),
@@ -25,7 +25,7 @@ pub(crate) async fn save(context: &Context) -> Result<Exit> {
 pub(crate) async fn restore(context: &Context) -> Result<Exit> {
     // Not the project around the folder: without project.yaml none can be found.
     let root = context.directory()?;
-    let restored = GitWorkspace::open(&root, GitOptions::default())?.restore_backup().await?;
+    let restored = workspace(&root, GitOptions::default()).await?.restore_backup().await?;
     let restored: Vec<_> = restored.iter().map(|path| format!(".watchfire/{path}")).collect();
     context.out.report(json!({ "restored": restored }), |_| match restored.is_empty() {
         true => "nothing is missing that a backup has\n".to_owned(),

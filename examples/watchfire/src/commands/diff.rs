@@ -1,12 +1,14 @@
 //! `watchfire diff`: shows what a task changes.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::TaskInfo;
 use watchfire_core::{Error, ErrorKind};
 use watchfire_git::diff::{Diff, DiffRequest, Part};
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfired::Repositories;
 
 use crate::context::Context;
 use crate::failure::{Exit, Result};
@@ -45,7 +47,7 @@ pub(crate) struct DiffArgs {
 
 pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
     let project = context.project().await?;
-    let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
+    let repositories = Repositories::open(&project.home, &project.root).await?;
     // A task without a file may have work all the same.
     let info = project.info(args.number).await.ok();
     let request = DiffRequest::new(args.number)
@@ -55,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
         .with_context(args.context)
         // With `--stat` no line is shown, so none is asked for.
         .with_limits(args.files, if args.stat { 0 } else { args.lines });
-    let diff = workspace.diff(&request).await.map_err(|error| match error.kind() {
+    let mut diffs = repositories.diffs(&request).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound if info.is_none() => {
             Error::new(ErrorKind::NotFound, "no such task").with("task", args.number)
         }
@@ -67,9 +69,24 @@ pub(crate) async fn run(context: &Context, args: DiffArgs) -> Result<Exit> {
         }
         _ => error,
     })?;
-    context
-        .out
-        .report(json!({ "task": args.number.value(), "diff": diff }), |out| text(out, &diff, args.stat));
+    // A repository in which nothing is changed is not worth a heading.
+    diffs.retain(|(at, diff)| at.as_os_str().is_empty() || diff.total_files > 0);
+    let (own, others): (Vec<_>, Vec<_>) = diffs.iter().partition(|(at, _)| at.as_os_str().is_empty());
+    let mut report = json!({ "task": args.number.value(), "diff": own.first().map(|(_, diff)| diff) });
+    if !others.is_empty() {
+        let told = others.iter().map(|(at, diff)| json!({ "repository": at, "diff": diff }));
+        report["others"] = told.collect();
+    }
+    context.out.report(report, |out| {
+        let headed = |(at, diff): &(PathBuf, Diff)| {
+            let heading = match at.as_os_str().is_empty() {
+                true => String::new(),
+                false => format!("{}\n", out.style.bold(&text::line(&format!("in {}:", at.display())))),
+            };
+            heading + &text(out, diff, args.stat)
+        };
+        diffs.iter().map(headed).collect()
+    });
     Ok(Exit::Good)
 }
 

@@ -8,6 +8,7 @@ mod preflight;
 mod sandboxes;
 mod settings;
 mod work;
+mod yaml_line;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use watchfire_core::model::Settings;
 use watchfire_core::{Error, ErrorKind};
+use watchfired::Repositories;
 
 use crate::context::{Context, home_path, open_home};
 use crate::failure::{Exit, Result};
@@ -115,7 +117,17 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         Ok(open) => {
             (files, work) = (files::look(&open.root, &open.store).await, work::look(&open, &settings).await);
             match open.project().await {
-                Ok(read) => project = Some(read),
+                Ok(read) => {
+                    match Repositories::open(&open.home, &open.root).await {
+                        Err(error) => files.lines.push(Line::new(State::Bad, "repositories", error.report())),
+                        Ok(Repositories::One(one)) if one.has_snapshots() => {
+                            let text = "the folder has no git: tasks work with snapshots of it";
+                            files.lines.push(Line::new(State::Plain, "snapshots", text));
+                        }
+                        Ok(_) => {}
+                    }
+                    project = Some(read);
+                }
                 Err(error) => files.lines.push(Line::new(State::Bad, "project.yaml", error.report())),
             }
             root = open.root;
@@ -150,7 +162,8 @@ pub(crate) async fn run(context: &Context, _: DoctorArgs) -> Result<Exit> {
         daemon::look(home.path(), &settings, &sandboxes).await,
         files,
         work,
-        settings::look(&settings, project.as_ref(), broken, unread, home.path(), &sandboxes).with(problems),
+        settings::look(&settings, project.as_ref(), broken, unread, (home.path(), &root), &sandboxes)
+            .with(problems),
     ];
     let is_well = sections.iter().all(Section::is_well);
     let mut report: serde_json::Map<String, Value> =

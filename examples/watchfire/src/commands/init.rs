@@ -4,21 +4,23 @@ mod cautions;
 mod proposals;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 use watchfire_core::model::{BackendName, Project, Settings, Timestamp};
-use watchfire_core::store::{NewProject, Patch, ProjectPatch, TaskStore as _};
+use watchfire_core::store::{Home, NewProject, Patch, ProjectPatch, TaskStore as _};
 use watchfire_core::workspace::Workspace as _;
-use watchfire_core::{Error, Result as CoreResult};
-use watchfire_git::init::Initialized;
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_core::{Error, ErrorKind, Result as CoreResult};
+use watchfire_git::GitOptions;
+use watchfire_git::init::{Initialized, check_plain, init_plain};
+use watchfired::Repositories;
 
 use super::backup::WARNING;
 use super::program::schema;
 use super::settings;
 use super::task::ask;
-use crate::context::Context;
+use crate::context::{Context, workspace};
 use crate::failure::{Exit, Failure, Result};
 use crate::{compose, git, terminal, text};
 
@@ -27,9 +29,14 @@ use crate::{compose, git, terminal, text};
 Makes a git repository if there is none, `.watchfire/` with project.yaml, and a line in .gitignore, in a commit of
 exactly that line. Nothing of yours that is staged or changed goes into the commit, and no hook runs.
 
+With --plain the folder gets no repository. Snapshots of it, kept in the Watchfire home, take the place of commits: tasks work
+on copies, and what they did comes back into the folder by a merge. Left out of snapshots, and unseen by tasks, are what
+.gitignore lists, repositories inside the folder, and files with the usual names of secrets.
+
 Examples:
   watchfire init                                         asks a few questions, on a terminal
   watchfire init --yes                                   takes the defaults
+  watchfire init --plain                                 for a folder without git
   watchfire init --yes --verify 'cargo test' --max-parallel 2
   watchfire -C ../other init --yes --name other --no-auto-merge")]
 pub(crate) struct InitArgs {
@@ -72,6 +79,9 @@ pub(crate) struct InitArgs {
     /// Number of tasks that may run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_parallel: Option<u32>,
+    /// Work with snapshots of a folder without git instead of commits, and make no repository
+    #[arg(long, conflicts_with_all = ["default_branch", "no_commit", "force"])]
+    plain: bool,
     /// Leave the line in .gitignore for you to commit
     #[arg(long)]
     no_commit: bool,
@@ -106,21 +116,31 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     }
     args.agent.iter().try_for_each(|agent| compose::check_agent(agent, &settings))?;
     let exists = root.join(".watchfire/project.yaml").is_file();
+    let plain = args.plain || is_plain(&home, &root).await?;
+    if args.plain {
+        // The folder of a project that is still to be made is not known. It lies in the home, which is what counts.
+        let store = home.snapshots_dir(&root).await?.unwrap_or_else(|| home.path().join("state/snapshots"));
+        check_plain(&root, store)?;
+        if home.path().canonicalize().is_ok_and(|home| root.starts_with(home)) {
+            return Err(Error::new(ErrorKind::InvalidInput, "the folder lies in the Watchfire home")
+                .with_path(root)
+                .with("hint", "make the project in a folder of its own")
+                .into());
+        }
+    }
     // The person is asked before anything is made, because Ctrl+C may be the answer.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
     let seen = if exists { Seen::default() } else { Seen::of(&root).await };
     let setup = seen.setup;
     let new = match asks {
-        true => questions(&args, &root, seen, &settings)?,
+        true => questions(&args, plain, &root, seen, &settings)?,
         false => from_flags(&args, seen.share),
     };
 
     let (folder, commit) = (root.clone(), !args.no_commit);
     // It reads and writes files, which blocks.
-    let prepared = tokio::task::spawn_blocking(move || prepare(&folder, commit)).await;
-    let prepared = prepared.map_err(|e| {
-        Error::new(watchfire_core::ErrorKind::Internal, "preparing the folder").with_source(e)
-    })??;
+    let prepare = move || if plain { Ok(Initialized::default()) } else { prepare(&folder, commit) };
+    let prepared = tokio::task::spawn_blocking(prepare).await.map_err(cut_off)??;
     let mut changed = Vec::new();
     let project = if exists {
         let project = match args.new_id {
@@ -147,9 +167,17 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         }
     };
     schema::write(&root)?;
+    let snapshots = match (args.plain, home.snapshots_dir(&root).await?) {
+        (true, Some(store)) => {
+            let (folder, to) = (root.clone(), store.clone());
+            let make = move || init_plain(folder, to, &GitOptions::default());
+            let nested = tokio::task::spawn_blocking(make).await.map_err(cut_off)??;
+            Some((store, nested.iter().map(ToString::to_string).collect()))
+        }
+        _ => None,
+    };
     // A backup that fails is no reason to fail: the project exists.
-    let saved = GitWorkspace::open(&root, GitOptions::default());
-    let saved = match saved {
+    let saved = match workspace(&root, GitOptions::default()).await {
         Ok(workspace) => workspace.back_up().await.is_ok(),
         Err(_) => false,
     };
@@ -161,7 +189,7 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         &root,
         &project,
         &prepared,
-        Found { existed: exists, saved, proposed, changed, cautions },
+        Found { existed: exists, saved: saved && !plain, proposed, changed, cautions, snapshots },
     );
     Ok(Exit::Good)
 }
@@ -208,8 +236,25 @@ fn asked(args: &InitArgs) -> ProjectPatch {
     patch
 }
 
+/// Returns true if the project at `root` is a folder without git already.
+async fn is_plain(home: &Home, root: &Path) -> Result<bool> {
+    match Repositories::own(home, root, GitOptions::default()).await {
+        Ok(own) => Ok(own.has_snapshots()),
+        // A folder that was a repository, or whose snapshots are elsewhere, gets no repository by mistake.
+        Err(error) if matches!(error.kind(), ErrorKind::WorkspaceBroken | ErrorKind::Conflict) => {
+            Err(error.into())
+        }
+        // What else is wrong is found where the repository is prepared.
+        Err(_) => Ok(false),
+    }
+}
+
+fn cut_off(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Internal, "preparing the folder").with_source(error)
+}
+
 /// Prepares the repository and its `.gitignore`.
-fn prepare(root: &std::path::Path, commit: bool) -> CoreResult<Initialized> {
+fn prepare(root: &Path, commit: bool) -> CoreResult<Initialized> {
     watchfire_git::init::init(root, commit, &GitOptions::default())
 }
 
@@ -223,12 +268,12 @@ struct Seen {
 }
 
 impl Seen {
-    async fn of(root: &std::path::Path) -> Self {
+    async fn of(root: &Path) -> Self {
         let plain = |name: &&str, folder: bool| {
             let found = root.join(name).symlink_metadata();
             found.is_ok_and(|found| if folder { found.is_dir() } else { found.is_file() })
         };
-        let Ok(workspace) = GitWorkspace::open(root, GitOptions::default()) else { return Self::default() };
+        let Ok(workspace) = workspace(root, GitOptions::default()).await else { return Self::default() };
         let paths = FOLDERS.iter().filter(|name| plain(name, true));
         let paths = paths.chain(FILES.iter().filter(|name| plain(name, false)));
         // Folders that git tracks are in every worktree anyway.
@@ -282,7 +327,13 @@ fn from_flags(args: &InitArgs, share: Vec<String>) -> NewProject {
 }
 
 /// Asks for everything that the flags leave open.
-fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, settings: &Settings) -> Result<NewProject> {
+fn questions(
+    args: &InitArgs,
+    plain: bool,
+    root: &Path,
+    seen: Seen,
+    settings: &Settings,
+) -> Result<NewProject> {
     // Nothing is shared without an answer.
     let mut new = from_flags(args, Vec::new());
     // Made safe, because the question shows it.
@@ -309,7 +360,7 @@ fn questions(args: &InitArgs, root: &std::path::Path, seen: Seen, settings: &Set
     new.auto_merge = ask("Auto-merge after task completion?", new.auto_merge)?;
     new.auto_delete_branch = ask("Auto-delete worktrees after merge?", new.auto_delete_branch)?;
     new.auto_start_tasks = ask("Auto-start agent when task set to ready?", new.auto_start_tasks)?;
-    if args.default_branch.is_none() {
+    if args.default_branch.is_none() && !plain {
         new.default_branch = ask::line(
             "Default branch (empty: the one that is checked out)",
             &settings.defaults.default_branch,
@@ -374,14 +425,18 @@ struct Found {
     saved: bool,
     /// A setup command that the project may need.
     proposed: Option<&'static str>,
+    /// The folder of the snapshots that were begun, and the repositories that they leave out.
+    snapshots: Option<(PathBuf, Vec<String>)>,
 }
 
-fn report(context: &Context, root: &std::path::Path, project: &Project, git: &Initialized, found: Found) {
-    let Found { existed, saved, proposed, changed, cautions } = found;
+fn report(context: &Context, root: &Path, project: &Project, git: &Initialized, found: Found) {
+    let Found { existed, saved, proposed, changed, cautions, snapshots } = found;
     let value = json!({
         "project": { "id": project.project_id, "name": project.name, "path": root.display().to_string() },
         "existed": existed,
         "repository_created": git.created,
+        "snapshots": snapshots.as_ref().map(|(store, _)| store),
+        "left_out": snapshots.as_ref().map(|(_, nested)| nested),
         "gitignore_changed": git.ignored,
         "commit": git.commit.as_ref().map(|commit| commit.as_str()),
         "not_committed_because": git.uncommitted,
@@ -398,6 +453,9 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
         let mut did = |what: String| lines.push(format!("  {} {what}", out.style.green("✓")));
         if git.created {
             did("made a git repository".to_owned());
+        }
+        if let Some((store, _)) = &snapshots {
+            did(format!("took a snapshot of the folder, in {}", text::line(&store.display().to_string())));
         }
         if existed {
             did("found .watchfire/ and registered the project".to_owned());
@@ -430,6 +488,11 @@ fn report(context: &Context, root: &std::path::Path, project: &Project, git: &In
                 "a task's folder begins without its dependencies: watchfire init --setup '{command}'"
             );
             lines.push(format!("  {} {what}", out.style.dim("·")));
+        }
+        for nested in snapshots.iter().flat_map(|(_, nested)| nested) {
+            let what =
+                format!("{}/ is a git repository of its own, which tasks do not see", text::line(nested));
+            lines.push(format!("  {} {what}", out.style.yellow("!")));
         }
         for caution in &cautions {
             lines.push(format!("  {} {}", out.style.yellow("!"), text::line(caution)));

@@ -308,13 +308,15 @@ fn with(mut patch: ProjectPatch, now: &Project, key: &str, value: &str) -> CoreR
             });
         }
         _ => {
+            let error = Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
+                .with("field", key);
+            if let Some(place) = place_of(key).or_else(|| meant(KeyFile::Project, key)) {
+                return Err(error.with("hint", place));
+            }
             let names: Vec<_> = keys_of_project().collect();
-            let elsewhere =
-                || "all others are in .watchfire/project.yaml; docs/project.md lists them".to_owned();
-            return Err(Error::new(ErrorKind::InvalidInput, "not a setting that can be changed here")
-                .with("field", key)
+            return Err(error
                 .with("expected", names.join(", "))
-                .with("hint", meant(KeyFile::Project, key).unwrap_or_else(elsewhere)));
+                .with("hint", "all others are in .watchfire/project.yaml; docs/project.md lists them"));
         }
     }
     Ok(patch)
@@ -345,6 +347,15 @@ fn keys(file: KeyFile, path: &str) -> impl Iterator<Item = &'static Key> {
         let is_same = |(part, name): (&&str, &String)| *part == "*" || part == name;
         key.file == file && parts.len() == names.len() && parts.iter().zip(&names).all(is_same)
     })
+}
+
+/// Says where a key belongs that is in the table, but not changed here.
+fn place_of(key: &str) -> Option<String> {
+    if keys(KeyFile::Project, key).next().is_some() {
+        return Some("it is changed in .watchfire/project.yaml, by hand".to_owned());
+    }
+    keys(KeyFile::Settings, key).next()?;
+    Some(format!("it is one of your own settings: watchfire settings --global {key} VALUE"))
 }
 
 /// Says which key was probably meant by an unknown one.

@@ -54,9 +54,9 @@ pub(crate) async fn run(context: &Context, args: UpdateArgs) -> Result<Exit> {
     let home = home_path()?;
     let settings = open_home(home.clone()).await?.settings().await?;
     let Some(source) = source(&settings) else {
-        let hint =
-            "watchfire settings --global updates.source URL: a git repository with tags such as v1.2.3";
-        return Err(Failure::usage("no source of releases is set", hint));
+        let message =
+            "no source of releases is configured: `watchfire settings --global updates.source URL` names one";
+        return Err(Error::new(ErrorKind::NotFound, message).into());
     };
     let Some(address) = address(&source) else {
         let hint =

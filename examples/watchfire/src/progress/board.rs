@@ -250,11 +250,13 @@ impl Row {
 /// Describes an ending in a few words.
 fn how(ending: &Ending) -> String {
     match ending {
-        Ending::Merged { commit, target, .. } => {
+        Ending::Merged { commit, target, repository, .. } => {
             let at =
                 commit.as_deref().and_then(|commit| commit.get(..8)).map(|commit| format!(" as {commit}"));
             let into = target.as_deref().map(|target| format!(" into {target}"));
-            format!("merged{}{}", into.unwrap_or_default(), at.unwrap_or_default())
+            let place = repository.as_ref().map(|at| format!(" in {}", at.display()));
+            let all = [into, at, place].map(Option::unwrap_or_default);
+            format!("merged{}", all.concat())
         }
         Ending::Unmerged => "done, kept on its branch".to_owned(),
         Ending::Nothing => "done, nothing to merge".to_owned(),

@@ -6,10 +6,12 @@ use std::fs;
 use crate::client::{Client, Kind};
 use crate::service::within;
 use crate::support::{PATIENCE, World};
-use crate::{LINES, Shop};
+use crate::{LINES, Shop, took};
 
-/// Times that a slow client may look at an agent, who works for four seconds at the most. A fast one gets 60 screens a second.
-const LOOKS: u32 = 40;
+/// Times that a slow client looks at an agent in a second. A fast one gets 60 screens.
+const LOOKS: u32 = 4;
+/// Seconds between an agent's last line and the end of its session, and some for a machine that is busy.
+const AFTER: u32 = 6;
 
 /// Returns everything that is wrong.
 pub(crate) fn problems(world: &World, shops: &[Shop; 2], clients: &mut [Client]) -> Vec<String> {
@@ -81,7 +83,11 @@ fn bytes(world: &World, shop: &Shop, wrong: &mut Vec<String>) {
         }
         if names.contains(&format!("{session}.end")) {
             whole += 1;
-            if lines.last() != Some(&LINES) {
+            // A client that came after the last line has none.
+            let came_late = text.is_empty()
+                && fs::read_to_string(folder.join(format!("{session}.from")))
+                    .is_ok_and(|at| at.trim() != "0");
+            if lines.last() != Some(&LINES) && !came_late {
                 wrong.push(format!("{session} has ended after line {:?}", lines.last()));
             }
         }
@@ -100,9 +106,15 @@ fn slow(world: &World, shop: &Shop, wrong: &mut Vec<String>) {
         wrong.push("the slow client saw no end".to_owned());
     }
     for line in seen().lines() {
-        let looks = line.split(' ').nth(1).and_then(|looks| looks.parse::<u32>().ok());
-        if looks.is_none_or(|looks| looks > LOOKS) || !line.ends_with("completed true") {
-            wrong.push(format!("slow: {line}"));
+        let mut words = line.split(' ');
+        let took = words.next().map(|session| took(world.folder.path()).join(session));
+        let took = took.and_then(|file| fs::read_to_string(file).ok());
+        let took = took.and_then(|took| took.trim().parse::<u32>().ok());
+        let looks = words.next().and_then(|looks| looks.parse::<u32>().ok());
+        let is_newest =
+            looks.zip(took).is_some_and(|(looks, took)| looks <= LOOKS * (took.saturating_add(AFTER)));
+        if !is_newest || !line.ends_with("completed true") {
+            wrong.push(format!("slow: {line}, counted in {took:?} s"));
         }
     }
     eprintln!("the slow client: {}", seen().lines().collect::<Vec<_>>().join(", "));

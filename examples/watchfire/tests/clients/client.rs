@@ -208,7 +208,8 @@ impl Follower {
             let from = fs::read_to_string(self.folder.join(&from_name))
                 .ok()
                 .and_then(|text| text.parse::<u64>().ok());
-            let mut at = from.map(|from| from + file.metadata().unwrap().len());
+            // To go on from the beginning cannot be asked for: the offset 0 stands for none.
+            let mut at = from.map(|from| from + file.metadata().unwrap().len()).filter(|at| *at > 0);
             let request = proto::SubscribeRawOutputRequest {
                 project_id: self.project.clone(),
                 session_id: session.to_owned(),

@@ -16,7 +16,7 @@ mod service;
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use attached::Attached;
@@ -63,16 +63,25 @@ impl Shop {
         self.tasks += 1;
         let n = self.tasks;
         let counts = format!("i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo line $i.; sleep 0.01; done");
+        // By a clock that does not jump.
+        let clock = "$(cut -d. -f1 /proc/uptime)";
+        let took = took(world.folder.path()).join("$WATCHFIRE_SESSION");
+        let timed = format!("began={clock}; {counts}; echo $(({clock} - began)) > \"{}\"", took.display());
         world.task(
             &self.root,
             &format!("Count {n}"),
-            &format!("run {counts}\nwrite n-{n} {n}\ncommit n-{n}\ndone"),
+            &format!("run {timed}\nwrite n-{n} {n}\ncommit n-{n}\ndone"),
         );
     }
 
     fn open(&self, world: &World) -> usize {
         world.states(&self.root).iter().filter(|(_, state)| state != "merged").count()
     }
+}
+
+/// Returns the folder in which each agent writes how many seconds it took to count.
+fn took(world: &Path) -> PathBuf {
+    world.join("took")
 }
 
 fn clients() {
@@ -85,6 +94,7 @@ fn clients() {
     world.folder.disable_cleanup(true);
     let settings = "version: 1\ndefaults:\n  default_sandbox: none\n  auto_start_tasks: true\n";
     fs::write(world.empty("watchfire-home").join("settings.yaml"), settings).unwrap();
+    world.empty("took");
     let shops = ["first", "second"].map(|name| Shop::new(&world, name));
     let wrong = meet(&world, shops, time, &mut random);
     assert!(wrong.is_empty(), "in {}: {wrong:#?}", world.folder.path().display());

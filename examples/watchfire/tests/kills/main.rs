@@ -4,7 +4,7 @@
 //! limit with a reset, a question, a failing verification and a stop, and beside it a chat. In every other world the
 //! agents outlive their orchestrator, and of these some are killed once more while they take the agents over.
 //!
-//! The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 300 times at random. `KILLS_AT` names
+//! The short form kills at some of the places; `WATCHFIRE_LONG=1` at every one, and 500 times at random. `KILLS_AT` names
 //! places, with commas between them; `one > another` is a place of the first start and one of the second.
 
 #[path = "../support/aftermath.rs"]
@@ -42,7 +42,7 @@ fn main() {
         trial("a_panic_of_the_dispatcher_keeps_nobody_waiting", a_panic),
     ];
     if is_long {
-        trials.push(trial("a_kill_at_any_time", || at_random(300)));
+        trials.push(trial("a_kill_at_any_time", || at_random(500)));
     }
     let mut arguments = Arguments::from_args();
     // Each is wide by itself.

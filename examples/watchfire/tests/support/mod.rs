@@ -283,6 +283,12 @@ impl Running {
         }
     }
 
+    /// Returns true if a line of its output so far contains `part`.
+    pub(crate) fn has(&mut self, part: &str) -> bool {
+        self.seen.extend(self.lines.try_iter());
+        self.seen.iter().any(|line| line.contains(part))
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let done = Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().unwrap();
         assert!(done.success());
@@ -355,4 +361,13 @@ pub(crate) fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     walk(root, &mut found);
     found.sort();
     found
+}
+
+/// Returns the reason why nothing can run in a sandbox here.
+pub(crate) fn no_sandbox() -> Option<String> {
+    let world = World::new();
+    let report = world.run(world.folder.path(), ["doctor", "--json"]).json();
+    let works =
+        report["sandboxes"].as_array()?.iter().any(|s| s["available"] == true && s["sandbox"] != "none");
+    (!works).then(|| "no sandbox works on this machine".to_owned())
 }

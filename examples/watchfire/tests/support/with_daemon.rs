@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::World;
+use super::{World, until};
 
 /// A home with a daemon, which ends with the test.
 pub(crate) struct WithDaemon(pub(crate) World);
@@ -26,11 +26,16 @@ impl WithDaemon {
         self.0.run(root, ["daemon", "start", "--json"]).good().json()
     }
 
-    /// Kills the daemon.
+    /// Kills the daemon, and waits until it is gone: its socket takes connections up to its last moment.
     pub(crate) fn kill(&self, root: &Path) {
         let pid = self.started(root)["pid"].as_u64().unwrap();
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+        // A zombie has closed its files.
+        let has_left =
+            |stat: String| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'));
+        until("the daemon is gone", || fs::read_to_string(&stat).map_or(true, has_left));
     }
 
     pub(crate) fn is_running(&self, root: &Path, task: u64) -> bool {

@@ -33,7 +33,7 @@ const ENDPOINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 ];
-/// Time for what is left at the end of the daemon.
+/// Time limit for sending the rest when the daemon ends.
 const LAST: Duration = Duration::from_secs(1);
 
 /// Returns an error for an address that no collector can have.
@@ -81,7 +81,7 @@ impl Telemetry {
         Some(Self { sink, following, stop })
     }
 
-    /// Sends what is left. Waits no longer than [`LAST`], whatever the collector does.
+    /// Sends the rest. Waits no longer than [`LAST`], also for a collector that does not answer.
     pub(crate) async fn stop(self) {
         // An error means that nothing is followed any more.
         let _ = self.stop.send(());

@@ -37,7 +37,7 @@ fn code(value: &impl Serialize, tag: &str) -> String {
     value.get(tag).and_then(|code| code.as_str()).unwrap_or("unknown").to_owned()
 }
 
-/// Returns the code of an ending. Of work that was given up, that of its last attempt counts.
+/// Returns the code of an ending. Work that was given up has the code of its last attempt.
 fn ending(how: &Ending) -> String {
     match how {
         Ending::GaveUp { last, .. } => ending(last),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::agent_service_server::AgentService;
-use watchfire_core::model::{SessionId, Timestamp};
+use watchfire_core::model::SessionId;
 use watchfire_core::orchestrator::{ChatRequest, ProjectHandle, RunRequest};
 use watchfire_core::sandbox::{Enforcement, SandboxChoice};
 use watchfire_core::schedule::{
@@ -57,11 +57,15 @@ impl Daemon {
                 );
             }
         };
+        let is_new = match &command {
+            Some(command) => !project.ledger().await?.commands.contains_key(command),
+            None => true,
+        };
         (run.options, run.command) = (options, command);
         let run = project.run(run).await?;
         // Only now: a request that is refused ends nothing, and a repeated one no chat that was begun since.
-        if let Some(run) = project.ledger().await?.runs.get(&run.id()) {
-            end_chats(&project, &run.began).await?;
+        if is_new {
+            end_chats(&project).await?;
         }
         Ok(proto::AgentStatus { run_id: run.id().0, ..status::of(&project).await? })
     }
@@ -79,7 +83,7 @@ impl Daemon {
                 ErrorKind::PermissionDenied,
                 "the daemon runs no agent without a sandbox",
             )
-            .with("hint", "watchfire daemon stop --agents, then watchfire run --embedded --no-sandbox"));
+            .with("hint", format_args!("watchfire daemon stop --agents, then {}", embedded(request))));
         }
         if request.best_effort {
             options.enforcement = Enforcement::BestEffort;
@@ -130,6 +134,19 @@ impl Daemon {
     }
 }
 
+/// Returns the command of a request, as one that the daemon does not run.
+fn embedded(request: &proto::StartAgentRequest) -> String {
+    let tasks = [request.task_number].into_iter().chain(request.further_tasks.iter().copied());
+    let tasks = || tasks.map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
+    let command = match request.mode.as_str() {
+        "task" if !request.note.is_empty() => format!("send-back {} TEXT", tasks()),
+        "task" => format!("run {}", tasks()),
+        "start-all" => "run all".to_owned(),
+        mode => mode.to_owned(),
+    };
+    format!("watchfire {command} --embedded --no-sandbox")
+}
+
 /// Returns the variables of a caller, of which none can be two.
 pub(super) fn variables(variables: &HashMap<String, Vec<u8>>) -> Result<Vec<(OsString, OsString)>> {
     let is_sound = |(name, value): (&String, &Vec<u8>)| {
@@ -159,10 +176,9 @@ pub(super) fn place(word: &str) -> Result<ChatPlace> {
 }
 
 /// Ends the chats of a project: a task that is started takes the place of its chat.
-async fn end_chats(project: &ProjectHandle, begun_until: &Timestamp) -> Result<()> {
+async fn end_chats(project: &ProjectHandle) -> Result<()> {
     let ledger = project.ledger().await?;
-    let until = |life: &&Life| life.subject == Subject::Chat && life.began <= *begun_until;
-    for life in ledger.lives.values().filter(until) {
+    for life in ledger.lives.values().filter(|life| life.subject == Subject::Chat) {
         project.stop(life.id).await?;
         let session = life.session.as_ref().and_then(|session| project.session(&session.id));
         if let Some(session) = session {

@@ -3,10 +3,11 @@
 use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::branch_service_server::BranchService;
+use watchfire_api::work_proto;
 use watchfire_core::model::{TaskNumber, Timestamp};
 use watchfire_core::orchestrator::{MergeOptions, ProjectHandle};
 use watchfire_core::schedule::{Ending, LifeState};
-use watchfire_core::workspace::{BranchInfo, BranchStatus, Removed};
+use watchfire_core::workspace::{BranchInfo, BranchPart, BranchStatus, Removed};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::answer;
@@ -122,15 +123,8 @@ async fn one(project: &ProjectHandle, name: &str) -> Result<proto::Branch> {
 
 fn told(project: &ProjectHandle, branch: BranchInfo, in_use: &impl Fn(TaskNumber) -> bool) -> proto::Branch {
     let task: Option<TaskNumber> = branch.key.parse().ok();
-    let status = match branch.status {
-        _ if task.is_some_and(in_use) => "in_use",
-        BranchStatus::Empty => "empty",
-        BranchStatus::Merged => "merged",
-        BranchStatus::Orphaned => "orphaned",
-        _ => "unmerged",
-    };
+    let status = if task.is_some_and(in_use) { "in_use" } else { word(branch.status) };
     let committed = branch.committed_at.map(|at| Timestamp::from_unix_millis(at.saturating_mul(1000)));
-    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     proto::Branch {
         name: branch.branch,
         task_number: task.map_or(0, wire),
@@ -145,6 +139,40 @@ fn told(project: &ProjectHandle, branch: BranchInfo, in_use: &impl Fn(TaskNumber
         subject: branch.subject.unwrap_or_default(),
         problem: String::new(),
     }
+}
+
+fn word(status: BranchStatus) -> &'static str {
+    match status {
+        BranchStatus::Empty => "empty",
+        BranchStatus::Merged => "merged",
+        BranchStatus::Orphaned => "orphaned",
+        _ => "unmerged",
+    }
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Returns the branches that tasks have in other repositories than the project's own.
+pub(super) async fn in_others(project: &ProjectHandle) -> Result<Vec<work_proto::OtherBranch>> {
+    let mut all = Vec::new();
+    for branch in project.workspace().list().await? {
+        let Ok(task) = branch.key.parse::<TaskNumber>() else { continue };
+        all.extend(branch.others.into_iter().map(|BranchPart { repository, branch, .. }| {
+            work_proto::OtherBranch {
+                task_number: wire(task),
+                repository: repository.display().to_string(),
+                name: branch.branch,
+                status: word(branch.status).to_owned(),
+                worktree_path: branch.worktree.map(|path| path.display().to_string()).unwrap_or_default(),
+                target: branch.target.unwrap_or_default(),
+                ahead: count(branch.ahead),
+                behind: count(branch.behind),
+            }
+        }));
+    }
+    Ok(all)
 }
 
 #[tonic::async_trait]

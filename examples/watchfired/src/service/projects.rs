@@ -143,8 +143,9 @@ impl ProjectService for Daemon {
     async fn delete_project(&self, request: Request<proto::ProjectId>) -> Answer<()> {
         let delete = async {
             let entry = self.entry(&request.get_ref().project_id).await?;
-            self.close(&entry.project_id).await;
-            self.home().unregister(entry.project_id).await
+            self.home().unregister(entry.project_id.clone()).await?;
+            self.leave(&entry.project_id).await;
+            Ok(())
         };
         answer(delete.await)
     }

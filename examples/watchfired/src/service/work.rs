@@ -1,6 +1,7 @@
 //! The log of a project, and what a person says to work that waits for them.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tonic::{Request, Response, Status};
@@ -16,15 +17,15 @@ use watchfire_core::orchestrator::{
 use watchfire_core::schedule::{Accept, Life, LifeId, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
+use watchfire_git::GitOptions;
 use watchfire_git::diff::{DiffRequest, Part};
-use watchfire_git::{GitOptions, GitWorkspace};
 
 use super::agents::variables;
 use super::answer;
-use super::branches::is_merged;
+use super::branches::{in_others, is_merged};
 use super::convert::{number, some, wire};
 use super::follow::{Opened, Out, Sender, stream};
-use crate::Daemon;
+use crate::{Daemon, Repositories};
 
 /// Pause between two looks at what agents do.
 const LOOK: Duration = Duration::from_millis(100);
@@ -36,7 +37,7 @@ type Changes = Out<proto::FollowResponse>;
 type Answer<T> = std::result::Result<Response<T>, Status>;
 
 impl Daemon {
-    /// Follows the log of one project, or with an empty id those of all.
+    /// Follows the log of one project, or with an empty id the logs of all projects.
     async fn changes(&self, request: proto::FollowRequest) -> Result<Changes> {
         let proto::Client { origin, client_id, version } = request.client.unwrap_or_default();
         let meta = daemon_proto::RequestMeta { origin, client_id, version };
@@ -173,6 +174,7 @@ impl Daemon {
             }
         };
         let options = self.options(&daemon_proto::StartAgentRequest {
+            mode: format!("generate {}", request.what),
             agent: request.agent,
             sandbox: request.sandbox,
             environment: request.environment,
@@ -246,7 +248,10 @@ impl Daemon {
     async fn diff_of(&self, request: proto::DiffRequest) -> Result<proto::DiffResponse> {
         let project = self.project(&request.project_id).await?;
         let task = number(request.task_number)?;
-        let workspace = GitWorkspace::open(project.root(), GitOptions::default())?;
+        let others = project.store().project().await?.value.repositories;
+        let others: Vec<_> = others.into_iter().map(PathBuf::from).collect();
+        let options = GitOptions::default();
+        let repositories = Repositories::open_with(self.home(), project.root(), &others, options).await?;
         // A task without a file may have work all the same.
         let info = match project.store().get(task).await {
             Ok(task) => project.infos(vec![task.value]).await?.pop(),
@@ -256,7 +261,17 @@ impl Daemon {
         let request = DiffRequest::new(task)
             .with_merged(info.and_then(TaskInfo::merged).map(str::to_owned))
             .with_last_merge(info.and_then(TaskInfo::last_merge).map(|merge| merge.commit));
-        let mut lines = workspace.diff(&request).await?.lines();
+        let mut lines = Vec::new();
+        for (at, diff) in repositories.diffs(&request).await? {
+            if !at.as_os_str().is_empty() {
+                // A repository in which nothing is changed is not worth a heading.
+                if diff.total_files == 0 {
+                    continue;
+                }
+                lines.push((Part::Note, format!("in {}:", at.display())));
+            }
+            lines.extend(diff.lines());
+        }
         let more = lines.len().saturating_sub(DIFF);
         lines.truncate(DIFF);
         lines.extend((more > 0).then(|| (Part::Note, format!("… and {more} more lines"))));
@@ -406,6 +421,17 @@ impl WorkService for Daemon {
         request: Request<proto::RemoveBranchRequest>,
     ) -> Answer<proto::RemoveBranchResponse> {
         answer(self.remove_of(request.into_inner()).await)
+    }
+
+    async fn list_other_branches(
+        &self,
+        request: Request<proto::ListOtherBranchesRequest>,
+    ) -> Answer<proto::ListOtherBranchesResponse> {
+        let listed = async {
+            let project = self.project(&request.get_ref().project_id).await?;
+            Ok(proto::ListOtherBranchesResponse { branches: in_others(&project).await? })
+        };
+        answer(listed.await)
     }
 
     async fn diff(&self, request: Request<proto::DiffRequest>) -> Answer<proto::DiffResponse> {

@@ -80,7 +80,7 @@ async fn nothing_that_is_sent_ends_it_or_makes_it_grow() {
     let log = world.path("log");
     let mut command = world.command(&["--origin", "http://localhost:3000"]);
     // As a client that starts it does.
-    command.env("MALLOC_ARENA_MAX", "2").stderr(fs::File::create(&log).unwrap());
+    command.envs(watchfire_client::ALLOCATOR).stderr(fs::File::create(&log).unwrap());
     let mut running = world.start_by(command);
     let daemon = world.connect().await;
     let project = world.project(&daemon, "shop").await.project_id;
@@ -139,7 +139,9 @@ async fn nothing_that_is_sent_ends_it_or_makes_it_grow() {
     );
     eprintln!("{results:#?}");
     assert!(most <= warm.kib + GROWTH, "{looks:?}");
-    assert!(last.files <= warm.files + 64, "{looks:?}");
+    // Those of projects that are open at this moment; now and then a client has removed them all.
+    let files = looks[..=looks.len() / 3].iter().map(|look| look.files).max().unwrap();
+    assert!(last.files <= files + 64, "{looks:?}");
     for result in ["noise", "web", "stranger: Unauthenticated", "friend: Ok", "friend: NotFound"] {
         assert!(results.contains_key(result), "{result}: {results:?}");
     }

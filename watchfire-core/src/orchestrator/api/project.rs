@@ -197,16 +197,21 @@ impl ProjectHandle {
                 self.0.store.update(number, patch, None, None).await?;
             }
         }
-        // The run is decided by the tasks as they are now. A board that was outdated by an effect is read
-        // again.
-        while !effects::load_board(&self.0).await? {
-            tokio::task::yield_now().await;
-        }
+        self.know_tasks().await?;
         let RunRequest { scope, options, command } = request;
         let accepted = self.request(command, Request::Run { scope, options }).await?;
         drop(reserved);
         let run = accepted.run.ok_or_else(|| Error::new(ErrorKind::Internal, "a run without an id"))?;
         Ok(Run::new(run, Arc::clone(&self.0)))
+    }
+
+    /// Lets the schedule know the tasks as they are now, so that none that was read before decides about what is asked next.
+    async fn know_tasks(&self) -> Result<()> {
+        // One that was outdated by an effect is read again.
+        while !effects::load_board(&self.0).await? {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     /// Returns true if a request with this id was decided: by now its task may be done.
@@ -384,6 +389,7 @@ impl ProjectHandle {
         if let Some(how) = self.merged_into(task, &target).await? {
             return Ok(LifeState::Ended { how });
         }
+        self.know_tasks().await?;
         let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
         self.settled(life).await

@@ -45,19 +45,18 @@ impl ProjectHandle {
         all.extend(store.list(&TaskQuery::new()).await?.tasks.into_iter().map(|task| task.value));
         let mut all = self.infos(all).await?;
         let info = all.remove(0);
-        let Some(MergeRecord { commit, target }) = info.last_merge() else {
+        let Some(merge) = info.last_merge() else {
             let error = Error::new(ErrorKind::InvalidInput, "only what was merged can be undone");
             return Err(error.with("task", task));
         };
-        let target = match options.into.clone().or(target) {
+        let target = match options.into.clone().or(merge.target.clone()) {
             Some(target) => target,
             None => effects::target(self.shared(), task).await?,
         };
-        let commit = Commit::new(commit);
-        let new = undoing(&found, &commit, &target);
+        let commit = Commit::new(merge.commit.as_str());
+        let new = undoing(&found, &merge, &target);
         let is_open = |by: &&TaskInfo| by.word() != MERGED || by.taken_back_by(&all).is_none();
-        let is_for =
-            |by: &&TaskInfo| by.takes_back(&info) && by.task.prompt.contains(&into(&target, &commit));
+        let is_for = |by: &&TaskInfo| by.takes_back(&info) && by.task.prompt.contains(&into(&target, &merge));
         let begun = all.iter().filter(is_for).filter(is_open).max_by_key(|by| by.word() == MERGED).cloned();
         let done = options.with_into(Some(target.clone()));
         if let Some(by) = begun.as_ref().filter(|by| by.life.is_some() || by.word() == MERGED) {
@@ -65,7 +64,14 @@ impl ProjectHandle {
         }
         let draft = match &begun {
             Some(by) => by.task.clone(),
-            None => store.create(new.clone(), None).await?.value,
+            None => {
+                // What is refused now uses up no number.
+                let of = WorkspaceKey::new(task);
+                if !self.shared().workspace.can_revert(&of, &commit, &target).await? {
+                    return Err(nothing_left(task, &target));
+                }
+                store.create(new.clone(), None).await?.value
+            }
         };
         let by = draft.task_number;
         let in_the_way = match self.revert(&found, &draft, commit, &target).await {
@@ -129,11 +135,7 @@ impl ProjectHandle {
         match self.shared().workspace.revert(&request).await? {
             Reverted::Done(_) => Ok(None),
             Reverted::Conflicts(files) => Ok(Some(files)),
-            Reverted::Nothing => {
-                let error =
-                    Error::new(ErrorKind::InvalidInput, "the branch has nothing of its last merge any more");
-                Err(error.with("task", of).with("branch", target))
-            }
+            Reverted::Nothing => Err(nothing_left(of, target)),
         }
     }
 }
@@ -157,16 +159,22 @@ impl TaskInfo {
 
 const MERGED: &str = "merged";
 
-fn into(target: &str, commit: &Commit) -> String {
-    format!("It was merged into {target} by the commit {}", commit.as_str())
+fn nothing_left(task: TaskNumber, target: &str) -> Error {
+    let error = Error::new(ErrorKind::InvalidInput, "the branch has nothing of its last merge any more");
+    error.with("task", task).with("branch", target)
+}
+
+fn into(target: &str, merge: &MergeRecord) -> String {
+    let place = merge.repository.as_ref().map(|at| format!(" in {}", at.display())).unwrap_or_default();
+    format!("It was merged into {target} by the commit {}{place}", merge.commit)
 }
 
 /// Returns the draft of a task that takes back another one, also by an agent.
-fn undoing(task: &Task, commit: &Commit, target: &str) -> NewTask {
+fn undoing(task: &Task, merge: &MergeRecord, target: &str) -> NewTask {
     let (number, title) = (task.task_number, task.title.lines().next().unwrap_or_default());
     let prompt = format!(
         "Take back what #{number} ({title}) has changed. {}: its difference to what it was merged onto. Keep what came after it.\n",
-        into(target, commit)
+        into(target, merge)
     );
     NewTask::new(format!("Undo #{number}: {title}")).with_prompt(prompt).with_acceptance_criteria(format!(
         "Nothing of the last merge of #{number} is left, but for what later work needs."

@@ -94,16 +94,12 @@ pub(crate) fn task_copy(directory: &SessionDirectory, number: TaskNumber) -> Pat
 /// Writes copies of the task file and of `memory.md` into the session's folder. The task is rendered from the
 /// last good read, so a file that is malformed now does not reach the agent.
 ///
-/// Sandboxes with binds show the folder in place of the project's `.watchfire`. A working directory below
-/// `.watchfire` shows at its own place in it.
+/// Sandboxes with binds show the folder in place of the project's `.watchfire`.
 pub(crate) fn provide(
-    root: &Path,
     directory: &SessionDirectory,
     task: Option<&Task>,
     documents: &Documents,
-    cwd: &Path,
 ) -> Result<()> {
-    make_mount_point(root, directory, cwd)?;
     let write = |path: PathBuf, text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io("writing a session's copy", e).with_path(path))
     };
@@ -123,7 +119,7 @@ pub(crate) fn provide(
     Ok(())
 }
 
-/// Makes the folder in which a task's folder shows: a bind needs one that exists, and `.watchfire` is hidden behind the
+/// Makes the folder in which a folder of a task shows, at its own place below `.watchfire`: a bind needs one that exists, and `.watchfire` is hidden behind the
 /// session's files.
 pub(crate) fn make_mount_point(root: &Path, directory: &SessionDirectory, cwd: &Path) -> Result<()> {
     match cwd.strip_prefix(root.join(".watchfire")) {

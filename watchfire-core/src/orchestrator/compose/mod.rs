@@ -13,7 +13,9 @@ pub(crate) mod resume;
 
 pub(crate) use files::Documents;
 pub(crate) use note::{Reached, SessionNote, notes};
-pub(crate) use policy::{PolicyParts, Scope, environment, isolate, isolates, open_in_a_chat, own_policy};
+pub(crate) use policy::{
+    PolicyParts, Scope, environment, isolate, isolates_root, open_in_a_chat, own_policy,
+};
 pub(crate) use preparation::{
     Agent, Composed, Folders, Preparation, SessionRequest, agent_settings, check_lost, located,
 };

@@ -11,11 +11,11 @@ use crate::model::{Extra, KEYS, Key, KeyFile, Mode, Phase, Project, SandboxSetti
 use crate::orchestrator::shared::ProjectShared;
 use crate::sandbox::{
     Bind, Control, ControlState, Enforcement, EnvironmentPolicy, PolicyInputs, Rule, RuleAccess,
-    SandboxPolicy, SandboxSet,
+    SandboxChoice, SandboxPolicy, SandboxSet,
 };
 use crate::schedule::{RunOptions, resolve};
 use crate::session::SessionDirectory;
-use crate::workspace::OpenRequest;
+use crate::workspace::{OpenRequest, OpenedPart};
 use crate::{Error, ErrorKind, Result};
 
 /// Extent of a session's write access to the project.
@@ -74,6 +74,8 @@ pub(crate) struct PolicyParts<'a> {
     pub(crate) directory: Option<&'a SessionDirectory>,
     /// The agent's working directory. `None` without an agent.
     pub(crate) cwd: Option<&'a Path>,
+    /// The agent's folders in other repositories.
+    pub(crate) others: &'a [OpenedPart],
     pub(crate) workspace_rules: &'a [Rule],
     pub(crate) workspace_binds: &'a [Bind],
     pub(crate) grants: &'a [Grant],
@@ -135,8 +137,10 @@ impl PolicyParts<'_> {
                     .bind(Bind::new(directory.files(), &shown, RuleAccess::Write, "the session's own files"))
                     .read(shown.join("inbox"), "messages to the agent");
                 // The bind above hides everything below `.watchfire`, including the worktree.
-                if cwd.starts_with(&shown) {
-                    policy = policy.bind(Bind::new(cwd, cwd, RuleAccess::Write, "where the agent works"));
+                let folders = self.others.iter().map(|part| part.cwd.as_path());
+                for folder in [cwd].into_iter().chain(folders).filter(|folder| folder.starts_with(&shown)) {
+                    policy =
+                        policy.bind(Bind::new(folder, folder, RuleAccess::Write, "where the agent works"));
                 }
             }
         }
@@ -247,7 +251,7 @@ pub(crate) fn isolate(
 }
 
 /// Returns true if the session's sandbox can show private copies at the real paths. Blocks.
-pub(crate) fn isolates(
+fn isolates(
     shared: &ProjectShared,
     project: &Project,
     settings: &Settings,
@@ -260,6 +264,35 @@ pub(crate) fn isolates(
     let some = &shared.state_dir;
     let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;
     Ok(sandbox.explain(&policy)?.state(Control::BINDS) == Some(ControlState::Enforced))
+}
+
+/// Does the same for a chat in the root.
+///
+/// # Errors
+/// `not_supported` for a sandbox that can also keep nothing read-only there: the chat would write what the person's git runs.
+pub(crate) fn isolates_root(
+    shared: &ProjectShared,
+    project: &Project,
+    settings: &Settings,
+    options: &RunOptions,
+) -> Result<bool> {
+    if isolates(shared, project, settings, options)? {
+        return Ok(true);
+    }
+    let inner = &shared.inner;
+    let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
+    let policy = SandboxPolicy::builder()
+        .write(&shared.root, "a trial")
+        .read(shared.root.join(".git"), "a trial")
+        .build()?;
+    let report = inner.sandboxes.choose(&choice)?.explain(&policy)?;
+    if choice != SandboxChoice::None && report.state(Control::READ_ONLY) == Some(ControlState::Open) {
+        let message =
+            "this sandbox keeps nothing read-only in the root: a chat there could write what your git runs";
+        return Err(Error::new(ErrorKind::NotSupported, message)
+            .with("hint", "watchfire chat --worktree has a folder of its own; watchfire sandbox setup shows how to get more"));
+    }
+    Ok(false)
 }
 
 /// Returns our variables that pass to a session. `COLUMNS` and `LINES` describe our own terminal, not the session's.
@@ -328,6 +361,7 @@ mod tests {
             shared_dir: None,
             directory: Some(&directory),
             cwd: Some(if at_work { worktree } else { Path::new("/p") }),
+            others: &[],
             workspace_rules: if at_work { &rules } else { &[] },
             workspace_binds: &[],
             grants: &[],

@@ -17,7 +17,9 @@ use crate::model::{
 };
 use crate::orchestrator::shared::ProjectShared;
 use crate::process::CommandSpec;
-use crate::prompt::{Assignment, Commands, PreviousAttempt, PromptContext, SessionPaths, Setback, compose};
+use crate::prompt::{
+    Assignment, Commands, OtherFolder, PreviousAttempt, PromptContext, SessionPaths, Setback, compose,
+};
 use crate::sandbox::{EnvironmentPolicy, SandboxChoice, SandboxPolicy};
 use crate::schedule::resolve::{self, Resolved};
 use crate::schedule::{CallerEnvironment, RunOptions};
@@ -160,7 +162,9 @@ impl Preparation {
 
         let folders = Folders::new(SessionDirectory::create(&shared.state_dir.join("sessions"), &session)?);
         let directory = folders.directory();
-        files::provide(&shared.root, directory, task.as_ref(), &documents, &opened.cwd)?;
+        files::provide(directory, task.as_ref(), &documents)?;
+        let mut shown = opened.others.iter().map(|part| &part.cwd).chain([&opened.cwd]);
+        shown.try_for_each(|folder| files::make_mount_point(&shared.root, directory, folder))?;
         if let Some(task) = &task {
             progress::give(&shared.state_dir, task.task_number, directory)?;
         }
@@ -179,9 +183,15 @@ impl Preparation {
         // The project's own words before the embedder's.
         let mut wording = inner.wording.clone();
         wording.extend(documents.wording);
+        let others = opened.others.iter().map(|part| OtherFolder {
+            repository: part.repository.clone(),
+            folder: part.cwd.clone(),
+            branch: part.branch.clone(),
+        });
         let prompt = PromptContext::new(session.clone(), assignment, &project, paths)
             .with_attempt(attempt, previous)
             .with_branches(opened.branch.clone(), opened.target.clone())
+            .with_others(others.collect())
             .with_instructions(documents.instructions)
             .with_memory(documents.memory)
             .with_wording(wording)
@@ -253,6 +263,7 @@ impl Preparation {
             shared_dir: shared.workspace.shared_dir().as_deref(),
             directory: Some(directory),
             cwd: Some(&opened.cwd),
+            others: &opened.others,
             workspace_rules: &opened.policy_rules,
             workspace_binds: &opened.binds,
             grants: &launch.grants,

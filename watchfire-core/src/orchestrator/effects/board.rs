@@ -83,6 +83,7 @@ pub(crate) async fn load_board(shared: &ProjectShared) -> Result<bool> {
     let list = shared.store.list(&TaskQuery::new()).await?;
     shared.notice_malformed(&list.malformed);
     shared.notice_unknown_keys(&project, &settings, &list);
+    shared.notice_repositories(&project);
     let limits = shared.limits(&project, &settings);
     let default = &shared.inner.default_backend;
     let in_wildfire = project.in_phase(Some(Phase::Execute));

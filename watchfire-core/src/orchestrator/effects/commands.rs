@@ -13,6 +13,7 @@ use crate::process::{CommandSpec, RunLimits};
 use crate::sandbox::{Bind, Confined, EnvironmentPolicy, Rule};
 use crate::schedule::{CallerEnvironment, RunOptions, resolve};
 use crate::session::{self, SessionDirectory};
+use crate::workspace::OpenedPart;
 
 /// The shell that runs them.
 pub(super) const SHELL: &str = "/bin/sh";
@@ -36,6 +37,8 @@ pub(super) struct Place {
     pub(super) binds: Vec<Bind>,
     /// True for the folder of a task, in which its agent works too.
     pub(super) is_workspace: bool,
+    /// The task's folders in other repositories.
+    pub(super) others: Vec<OpenedPart>,
 }
 
 /// Succeeds unless a restart has lost a secret that commands of the project would get.
@@ -80,9 +83,11 @@ impl Commands {
         };
         let sessions = shared.state_dir.join("sessions");
         let (root, cwd) = (shared.root.clone(), Some(place.path.clone()).filter(|_| place.is_workspace));
+        let others: Vec<_> = place.others.iter().map(|part| part.cwd.clone()).collect();
         let make = move || {
             let directory = SessionDirectory::create(&sessions, &SessionId::random())?;
-            cwd.iter().try_for_each(|cwd| files::make_mount_point(&root, &directory, cwd))?;
+            let folders = cwd.iter().chain(&others);
+            folders.into_iter().try_for_each(|folder| files::make_mount_point(&root, &directory, folder))?;
             Ok(directory)
         };
         let directory = blocking("making a folder", make).await?;
@@ -140,6 +145,7 @@ impl Setting {
             shared_dir: shared.workspace.shared_dir().as_deref(),
             directory: Some(directory),
             cwd: Some(place.path.as_path()).filter(|_| place.is_workspace),
+            others: &place.others,
             workspace_rules: &place.rules,
             workspace_binds: &place.binds,
             grants: &[],

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::files::DirLock;
 use crate::files::make_private;
 use crate::journal::{self, Journal, JournalHandle};
-use crate::model::ProjectId;
+use crate::model::{Project, ProjectId};
 use crate::orchestrator::shared::{OpenStore, Parts, ProjectShared, Site, blocking, hosts};
 use crate::schedule::NoticeCode;
 use crate::store::take_place;
@@ -47,7 +47,7 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
         shared_dir: workspace.shared_dir(),
     };
     let store = (inner.stores)(opening).await?;
-    let id = store.project().await?.value.project_id;
+    let Project { project_id: id, repositories, .. } = store.project().await?.value;
     // Before the locks, whose errors would name our own pid as the other orchestrator.
     let reserved = Reserved::new(inner, &id)?;
     let shared_dir = workspace.shared_dir();
@@ -71,7 +71,8 @@ pub(crate) async fn enter(inner: &Arc<Parts>, root: &Path) -> Result<Entered> {
         Ok((lock, JournalHandle::new(journal)?, OpenedJournal { id, state, recent, warnings }))
     })
     .await?;
-    let site = Site { id, root, state_dir, logs_dir, store, workspace, journal, lock: Mutex::new(lock) };
+    let lock = Mutex::new(lock);
+    let site = Site { id, root, state_dir, logs_dir, store, workspace, repositories, journal, lock };
     let shared = Arc::new(ProjectShared::new(Arc::clone(inner), site));
     Ok(Entered { shared, opened, reserved })
 }

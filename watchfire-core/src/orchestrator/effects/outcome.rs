@@ -4,7 +4,7 @@ use crate::backend::{Issue, IssueKind};
 use crate::model::TaskNumber;
 use crate::orchestrator::shared::ProjectShared;
 use crate::schedule::{Ending, NoticeCode, Outcome};
-use crate::workspace::{Captured, Obstacle, ObstacleKind};
+use crate::workspace::{Captured, LeftOutReason, Obstacle, ObstacleKind};
 use crate::{Error, ErrorKind};
 
 /// Returns the outcome of an attempt that met `error`. Trouble of this machine is no fault of the task.
@@ -64,7 +64,11 @@ pub(super) fn tell_kept(shared: &ProjectShared, task: Option<TaskNumber>, captur
         if captured.left_out.len() > names.len() {
             names.push(format!("and {} more", captured.left_out.len() - names.len()));
         }
-        let message = format!("no part of the work: {}", names.join(", "));
+        let mut message = format!("no part of the work: {}", names.join(", "));
+        if captured.left_out.iter().any(|left| left.reason != LeftOutReason::Special) {
+            message +=
+                "; with its branch the folder is set aside (`.watchfire/worktrees/aside`), and not deleted";
+        }
         shared.notice(NoticeCode::Workspace, task, message);
     }
 }

@@ -1,4 +1,4 @@
-//! The question whether a target contains a candidate.
+//! The question whether its targets contain a candidate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use crate::Result;
 use crate::model::TaskNumber;
 use crate::orchestrator::shared::{ProjectShared, caught};
 use crate::schedule::{Fact, LifeId, NoticeCode};
-use crate::workspace::Candidate;
+use crate::workspace::{Candidate, InTargets};
 
-/// Interval at which the target is asked again whether it contains a commit.
+/// Interval at which the targets are asked again whether they contain a candidate.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Asks the target whether it contains a candidate. An error is no answer, and is reported.
-pub(super) async fn is_published(
+/// Asks the targets whether they contain a candidate. An error is no answer, and is reported.
+pub(super) async fn found_in_targets(
     shared: &ProjectShared,
     task: Option<TaskNumber>,
     candidate: &Candidate,
-) -> Result<bool> {
+) -> Result<InTargets> {
     let asked = ask(shared, candidate).await;
     if let Err(error) = &asked {
         let message = format!("whether its work was published is not known: {}", error.report());
@@ -27,10 +27,19 @@ pub(super) async fn is_published(
 }
 
 /// Asks the workspace, which may panic.
-pub(super) async fn ask(shared: &ProjectShared, candidate: &Candidate) -> Result<bool> {
+pub(super) async fn ask(shared: &ProjectShared, candidate: &Candidate) -> Result<InTargets> {
     let (workspace, candidate) = (Arc::clone(&shared.workspace), candidate.clone());
-    let asking = async move { workspace.is_published(&candidate.target, &candidate.commit).await };
+    let asking = async move { workspace.found_in_targets(&candidate).await };
     caught("asking what was published", asking).await
+}
+
+/// Returns the answer about the candidate of a life as a fact.
+pub(super) fn answer(life: LifeId, found: InTargets) -> Fact {
+    match found {
+        InTargets::All => Fact::Published { life, contained: true },
+        InTargets::None => Fact::Published { life, contained: false },
+        InTargets::Some(by) => Fact::HalfPublished { life, by },
+    }
 }
 
 /// Asks until the answer is known, or the project is closed.
@@ -42,8 +51,8 @@ pub(super) async fn ask_again(shared: Arc<ProjectShared>, life: LifeId, candidat
             () = clock.sleep_until(clock.boot_time() + AGAIN) => {}
             _ = closing.wait_for(|closing| *closing) => return,
         }
-        if let Ok(contained) = ask(&shared, &candidate).await {
-            return shared.report(Fact::Published { life, contained });
+        if let Ok(found) = ask(&shared, &candidate).await {
+            return shared.report(answer(life, found));
         }
     }
 }

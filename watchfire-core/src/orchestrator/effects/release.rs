@@ -128,7 +128,7 @@ pub(super) async fn remove_merged(shared: &Arc<ProjectShared>, task: TaskNumber)
             });
         }
         Ok(Removed::Kept { reason }) => {
-            shared.notice(NoticeCode::WorkKept, Some(task), format!("branch kept: {reason}"));
+            shared.notice(NoticeCode::WorkKept, Some(task), format!("branch and folder kept: {reason}"));
         }
         Err(error) => {
             shared.notice(NoticeCode::Cleanup, Some(task), format!("branch kept: {}", error.report()));

@@ -30,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) logs_dir: PathBuf,
     pub(crate) store: Arc<dyn TaskStore>,
     pub(crate) workspace: Arc<dyn Workspace>,
+    /// The further repositories that the project's file named when the workspace was opened.
+    pub(crate) repositories: Vec<String>,
     pub(crate) journal: JournalHandle,
     /// The lock in the repository, which other homes see.
     pub(crate) lock: Mutex<Option<DirLock>>,
@@ -56,6 +58,8 @@ pub(crate) struct ProjectShared {
     malformed: Mutex<Vec<Malformed>>,
     /// The unknown keys that were reported.
     unknown_keys: Mutex<Vec<UnknownKey>>,
+    /// The further repositories that the file named at the last read.
+    repositories_seen: Mutex<Vec<String>>,
     /// True once the project is being closed. Nothing new starts then.
     pub(crate) closing: watch::Sender<bool>,
     /// Locks for opening and removing the workspace of a task.
@@ -90,6 +94,7 @@ impl ProjectShared {
         Self {
             renewed_at: AtomicU64::new(millis(inner.clock.boot_time())),
             inner,
+            repositories_seen: Mutex::new(site.repositories.clone()),
             site,
             inquiries,
             sessions: Mutex::default(),
@@ -219,6 +224,25 @@ impl ProjectShared {
             };
             self.notice(NoticeCode::UnknownKey, having.first().copied(), format!("{key}{further}"));
         }
+    }
+
+    /// Reports, once for each change, that the file names other repositories than the open workspace has. The workspace keeps its
+    /// own: work that is to be merged may have parts in them, and what the settings allow was asked when it was opened.
+    pub(crate) fn notice_repositories(&self, project: &Project) {
+        let mut seen = self.repositories_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *seen, project.repositories.clone());
+        if before == project.repositories || self.site.repositories == project.repositories {
+            return;
+        }
+        let in_use = match &self.site.repositories[..] {
+            [] => "the project's own alone".to_owned(),
+            all => all.join(", "),
+        };
+        let message = format!(
+            "project.yaml names other `repositories` than are in use: tasks go on with {in_use} until the project is opened \
+             again (`watchfire daemon restart`, if a daemon has it open)"
+        );
+        self.notice(NoticeCode::Workspace, None, message);
     }
 
     /// Notes that an effect has changed a task, or any. Boards read before now are stale for it.

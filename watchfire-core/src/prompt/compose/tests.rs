@@ -1,6 +1,6 @@
 //! Golden prompts, and attacks on them. `WATCHFIRE_BLESS=1` rewrites the golden files.
 
-use super::super::context::{PreviousAttempt, SessionPaths};
+use super::super::context::{OtherFolder, PreviousAttempt, SessionPaths};
 use super::*;
 use crate::model::{Attempt, Mode, Phase, Project, TaskNumber};
 
@@ -40,6 +40,19 @@ fn check(name: &str, composed: &Prompt) {
     }
     let golden = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text, golden, "{name} differs; WATCHFIRE_BLESS=1 accepts the new text");
+}
+
+#[test]
+fn the_folders_in_other_repositories_are_named() {
+    let other = OtherFolder {
+        repository: "../lib".into(),
+        folder: "/home/ann/game/.watchfire/together/0001/lib".into(),
+        branch: Some("watchfire/0001@game-1a2b3c4d".to_owned()),
+    };
+    let composed = compose(&context(Mode::Task, None).with_others(vec![other])).system;
+    let line =
+        "  - ../lib: /home/ann/game/.watchfire/together/0001/lib, branch watchfire/0001@game-1a2b3c4d\n";
+    assert!(composed.contains(line) && composed.contains("Commit in each that you change"), "{composed}");
 }
 
 #[test]

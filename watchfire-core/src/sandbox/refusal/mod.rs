@@ -85,7 +85,7 @@ impl Access {
     #[must_use]
     pub fn can_be_set(rule: Option<&str>) -> bool {
         // It opens what the base policy denies, and what it opened itself for reading only.
-        let theirs = ["(base policy", "(settings: sandbox.read)"];
+        let theirs = ["(base policy", "(settings: sandbox.read)", "(the main checkout is not the task's)"];
         rule.is_none_or(|rule| theirs.iter().any(|part| rule.contains(part)))
     }
 

@@ -1,7 +1,7 @@
 //! The way from the merge queue to the published target.
 
 use crate::schedule::{Command, Ending, LifeId, LifeState, MergeResult, Schedule, Step, Ticket};
-use crate::workspace::Candidate;
+use crate::workspace::{Candidate, Obstacle};
 
 impl Schedule {
     pub(in crate::schedule) fn start_merges(&mut self) {
@@ -143,9 +143,7 @@ impl Schedule {
         };
         self.doubtful.remove(&id);
         if contained {
-            let ending =
-                Ending::Merged { commit: Some(candidate.commit.to_string()), target: Some(candidate.target) };
-            self.end(id, ending);
+            self.end(id, Ending::published(&candidate));
         } else if is_held {
             // A stop had to wait for this answer. Without a stop, the obstacle may be gone by now.
             self.end_if_stopped(id);
@@ -153,6 +151,16 @@ impl Schedule {
         } else {
             self.enqueue(id);
             self.heed_late_card(id);
+        }
+    }
+
+    /// Takes in that some targets contain a publication, and others do not.
+    pub(in crate::schedule) fn half_published(&mut self, id: LifeId, by: Obstacle) {
+        let Some(life) = self.live(id).filter(|_| !self.queue.is_on_ticket(id)) else { return };
+        if matches!(life.state, LifeState::Publishing { .. } | LifeState::Held { candidate: Some(_), .. }) {
+            self.doubtful.remove(&id);
+            // Without a candidate: only a person's request merges what is missing.
+            self.merge_over(id, MergeResult::Held { candidate: None, by });
         }
     }
 

@@ -224,6 +224,7 @@ impl Schedule {
             Fact::TicketOver { ticket, results, moved } => self.ticket_over(&ticket, results, moved),
             Fact::HeldTried { life, result } => self.held_tried(life, result),
             Fact::Published { life, contained } => self.published(life, contained),
+            Fact::HalfPublished { life, by } => self.half_published(life, by),
             Fact::ClaimLost(life) => self.stop_life(life, StopReason::ClaimLost),
             Fact::BackendBlocked { backend, issue } => match issue {
                 Some(issue) => self.block(backend, issue, None),

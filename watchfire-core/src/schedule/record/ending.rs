@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{TaskNumber, Timestamp};
+use crate::workspace::{Candidate, CandidatePart};
 
 /// The end of a life.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -21,6 +23,10 @@ pub enum Ending {
         /// The branch that moved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
+        /// The repository that holds the commit, relative to the project's root, where the work changed only other
+        /// repositories. Absent for the project's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repository: Option<PathBuf>,
     },
     /// Done, with nothing to merge.
     Nothing,
@@ -125,7 +131,18 @@ impl Ending {
     /// Returns [`Merged`](Self::Merged).
     #[must_use]
     pub fn merged(commit: Option<String>, target: Option<String>) -> Self {
-        Self::Merged { commit, target }
+        Self::Merged { commit, target, repository: None }
+    }
+
+    /// Returns the ending of work whose candidate is published.
+    pub(crate) fn published(candidate: &Candidate) -> Self {
+        let target = Some(candidate.target.clone()).filter(|target| !target.is_empty());
+        let own = candidate.own_commit().map(|commit| (commit.to_string(), None));
+        let in_other = |part: &CandidatePart| {
+            Some((part.candidate.own_commit()?.to_string(), Some(part.repository.clone())))
+        };
+        let (commit, repository) = own.or_else(|| candidate.others.iter().find_map(in_other)).unzip();
+        Self::Merged { commit, target, repository: repository.flatten() }
     }
 
     /// Returns [`Generated`](Self::Generated).

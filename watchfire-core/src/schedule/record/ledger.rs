@@ -1,6 +1,7 @@
 //! The durable part of a schedule.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -92,13 +93,16 @@ pub struct MergeRecord {
     /// The branch that moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// The repository that holds the commit, relative to the project's root. Absent for the project's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PathBuf>,
 }
 
 impl MergeRecord {
     fn of(ending: &Ending) -> Option<Self> {
         match ending {
-            Ending::Merged { commit: Some(commit), target } => {
-                Some(Self { commit: commit.clone(), target: target.clone() })
+            Ending::Merged { commit: Some(commit), target, repository } => {
+                Some(Self { commit: commit.clone(), target: target.clone(), repository: repository.clone() })
             }
             _ => None,
         }

@@ -129,7 +129,7 @@ impl World {
         assert!(self.truth.verified.contains(&(life, commit.clone())), "never verified: {life} {commit}");
         let before = self.truth.published.insert(life, commit.clone());
         assert_eq!(before, None, "published twice: {life} {commit}");
-        MergeResult::Ended(Ending::Merged { commit: Some(commit), target: Some("main".into()) })
+        MergeResult::Ended(Ending::merged(Some(commit), Some("main".into())))
     }
 
     /// An answer is durable before it is delivered, and reaches a session once.

@@ -396,7 +396,7 @@ impl World {
         let result = match state {
             Some(LifeState::Incomplete { candidate, .. }) if dice.is_multiple_of(2) => {
                 let commit = Some(candidate.commit.to_string());
-                Some(MergeResult::Ended(Ending::Merged { commit, target: None }))
+                Some(MergeResult::Ended(Ending::merged(commit, None)))
             }
             _ => None,
         };

@@ -41,6 +41,12 @@ impl SessionDirectory {
         Self { root }
     }
 
+    /// Returns the session whose folders these are, unless the folder has another name.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        self.root.file_name()?.to_str()?.parse().ok()
+    }
+
     /// Returns the folder that contains the others.
     #[must_use]
     pub fn root(&self) -> &Path {

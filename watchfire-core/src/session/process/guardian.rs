@@ -12,7 +12,7 @@
 //! It also reads the agent's output, into the recording, and reports how long that is; the orchestrator reads the
 //! files. It passes on what the agent writes to stderr. Plain commands write to pipes of the orchestrator instead.
 //!
-//! The agent and its guardian have a lower priority than the orchestrator, which shows many of them to people at once.
+//! The agent and its guardian have a lower priority than the orchestrator: see `background.rs`.
 //!
 //! It leads a session of its own without a terminal, and blocks the usual signals, so that neither Ctrl+C at
 //! the embedder's terminal nor the end of the agent's reaches it. (A command that a person runs on their own
@@ -33,6 +33,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait};
 
+use super::background::{AGENT, Autogroups, GUARDIAN};
 use super::errors::Errors;
 use super::hosting::Hosting;
 use super::intake::Intake;
@@ -64,9 +65,10 @@ pub(super) const INPUT_FD: i32 = 8;
 /// those of descriptors that the guardian holds. Those before it are free for the agent's own.
 pub(super) const ERRORS_FD: i32 = 70;
 
-/// Steps by which an agent and its guardian stand back, as those of the program `nice`: many that print at once would otherwise
-/// leave the orchestrator, which reads them all, a small part of the machine.
-const NICENESS: i32 = 10;
+/// The turns that a guardian asks for. It works for some hundredths of a millisecond at a time, and what is typed should not wait
+/// behind the guardians and the agents of other sessions until each has had a whole turn.
+#[cfg(target_os = "linux")]
+const TURN: Duration = Duration::from_micros(100);
 /// Grace for processes that an agent leaves behind when it exits.
 const AFTER_EXIT: Duration = Duration::from_millis(200);
 /// Grace for the tree of an orchestrator that was killed.
@@ -100,6 +102,7 @@ fn run(mut args: RoleArgs) -> i32 {
         hosting: None,
         reported: 0,
         unsent: Vec::new(),
+        autogroups: Autogroups::default(),
     };
     guardian.report(&Report::Hello { version: VERSION });
     // Before the agent starts: a child that is orphaned earlier would go to init and never be seen again.
@@ -136,6 +139,7 @@ struct Guardian {
     reported: u64,
     /// Reports for which the socket had no room.
     unsent: Vec<u8>,
+    autogroups: Autogroups,
 }
 
 /// Deadlines of an end that has begun. The hang-up was sent at its beginning.
@@ -154,10 +158,12 @@ impl Guardian {
             // Fails only when it leads a group already, and then there is no session to leave.
             let _ = rustix::process::setsid();
         }
-        if recording.is_some() {
-            // The agent inherits it. What it would fail for, no child may do either.
-            let _ = rustix::process::nice(NICENESS);
-        }
+        let steps = recording.as_ref().map_or(0, |_| {
+            // What it would fail for, no child may do either.
+            let _ = rustix::process::nice(GUARDIAN);
+            self.autogroups.add(std::process::id(), GUARDIAN);
+            AGENT
+        });
         // First, so that an agent never runs whose output could not be seen.
         if let Err(error) = recording.map_or(Ok(()), |it| self.begin(&mut args, &it, host.is_some())) {
             self.report(&Report::Unrecorded { errno: error.raw_os_error().unwrap_or_default() });
@@ -170,13 +176,16 @@ impl Guardian {
                 return 1;
             }
         }
-        match start(&command, ties, &descriptors, args) {
+        match start(&command, ties, &descriptors, steps, args) {
             Ok(pid) => {
                 self.agent = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 // Not reaped yet, so the number cannot belong to another process.
                 let start_time = ProcessIdentity::of(pid).map_or(0, |identity| identity.start_time);
                 let started = self.started.insert(Report::Started { pid, start_time }).clone();
                 self.report(&started);
+                if steps > 0 {
+                    self.autogroups.add(pid, GUARDIAN + AGENT);
+                }
             }
             Err(error) => {
                 self.report(&Report::Failed { errno: error.raw_os_error().unwrap_or_default() });
@@ -185,9 +194,13 @@ impl Guardian {
         }
         // The command may hold secrets and megabytes of arguments; this process may live for days.
         drop((command, descriptors));
+        // Not before the agent has started, which would inherit it.
+        #[cfg(target_os = "linux")]
+        let _ = super::slice::ask(TURN);
         // Reap before each wait: a child may have ended between the last look and the poll, without a second
         // SIGCHLD.
         while self.reap() {
+            self.autogroups.step();
             let wait = self.step();
             self.wait(wait);
             self.listen();
@@ -319,7 +332,7 @@ impl Guardian {
     /// Waits for a child's end, output, an order, or the end of the lifeline.
     fn wait(&mut self, longest: Option<Duration>) {
         let intake = self.intake.as_ref();
-        let waits = [longest, self.wakeups.tick(), intake.and_then(Intake::pause)];
+        let waits = [longest, self.wakeups.tick(), intake.and_then(Intake::pause), self.autogroups.pause()];
         let longest = waits.into_iter().flatten().min().and_then(|it| Timespec::try_from(it).ok());
         // Room for the reports that did not fit.
         let is_behind = !self.unsent.is_empty();
@@ -505,7 +518,13 @@ fn take(args: &mut RoleArgs, number: i32) -> io::Result<OwnedFd> {
 }
 
 /// Starts the agent and returns its number. Descriptors meant for the agent are closed here afterwards.
-fn start(command: &CommandSpec, ties: Ties, descriptors: &[i32], mut args: RoleArgs) -> io::Result<u32> {
+fn start(
+    command: &CommandSpec,
+    ties: Ties,
+    descriptors: &[i32],
+    steps: i32,
+    mut args: RoleArgs,
+) -> io::Result<u32> {
     // Every copy of the terminal that stays open here would keep it from hanging up when the agent is gone.
     let mut take = |number| take(&mut args, number);
     let stdin = take(STDIN_FD)?;
@@ -526,7 +545,8 @@ fn start(command: &CommandSpec, ties: Ties, descriptors: &[i32], mut args: RoleA
             Ties::Terminal => Group::Terminal,
             Ties::Streams => Group::Session,
             Ties::Caller => Group::Joined,
-        });
+        })
+        .with_niceness(steps);
     let child = try_spawn(command, options).map_err(|_| io::Error::from(Errno::INVAL))??;
     Ok(child.id())
 }

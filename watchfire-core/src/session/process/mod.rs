@@ -2,6 +2,7 @@
 //! whole tree. Knows nothing of sessions.
 
 mod attached;
+mod background;
 mod channel;
 mod complaints;
 mod contract;
@@ -14,6 +15,8 @@ mod lines;
 mod output;
 mod pty;
 mod run;
+#[cfg(target_os = "linux")]
+mod slice;
 mod socket;
 #[cfg(feature = "orchestrator")]
 pub(in crate::session) mod splitter;

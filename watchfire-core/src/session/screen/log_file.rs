@@ -9,8 +9,8 @@ use crate::files::open_untrusted;
 use crate::observe::{Sanitizer, present};
 use crate::{Error, ErrorKind, Result};
 
-/// Number of bytes gathered before a write.
-const BATCH: usize = 32 * 1024;
+/// Number of bytes gathered before a write. Each takes a turn of another thread, and many agents may print at full speed.
+const BATCH: usize = 256 * 1024;
 /// Upper bound for the time between two writes while output arrives.
 const EVERY: Duration = Duration::from_secs(1);
 /// Upper bound for the header.

@@ -221,12 +221,16 @@ impl Shared {
         let asks = status == Status::ActionRequired || !self.blocks.borrow().questions.is_empty();
         match doing {
             Some(doing) if rests || asks => format!("waiting for you: {doing}"),
-            None if rests || asks => "waiting for you".to_owned(),
+            // All that is known of an agent without a transcript is its screen.
+            None if rests || asks => match self.last_row() {
+                shown if shown.is_empty() => "waiting for you".to_owned(),
+                shown => format!("waiting for you: {shown}"),
+            },
             Some(doing) if quiet < QUIET || status != Status::Processing => doing,
             Some(tool) if uses_tool => format!("{tool} (for {})", in_words(quiet)),
             Some(doing) => format!("waiting for the model for {}: {doing}", in_words(quiet)),
             None => {
-                let shown = last_lines(&self.screen.snapshot().text(), 1, &self.footer);
+                let shown = self.last_row();
                 // The last row of an agent that waits for its model would be its footer.
                 match quiet >= QUIET && (status == Status::Processing || shown.is_empty()) {
                     true => format!("nothing heard for {}", in_words(quiet)),
@@ -234,6 +238,11 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Returns the last row of the screen above the agent's footer.
+    fn last_row(&self) -> String {
+        last_lines(&self.screen.snapshot().text(), 1, &self.footer)
     }
 
     /// Notes a sign of life.

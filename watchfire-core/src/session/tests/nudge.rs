@@ -58,7 +58,7 @@ async fn a_turn_without_a_claim_is_questioned_once_then_a_person_is_asked() {
     let id = asked(&stage, 1).await.unwrap();
     let question = stage.session.blocks().borrow().questions[0].question.clone();
     assert!(question.contains("Shall I, then?"), "{question:?}");
-    assert_eq!(stage.session.doing(), "waiting for you");
+    assert_eq!(stage.session.doing(), "waiting for you: idle", "with what the screen says last");
     within(stage.session.answer(&id, "You shall.")).await.unwrap();
     typed(&stage, "You shall.").await;
     // Longer than the time limit: the time in which it waited does not count.

@@ -9,7 +9,7 @@ use futures_core::Stream;
 use tokio::sync::Notify;
 
 use super::files::{Files, PROJECTS, SETTINGS};
-use super::{NewProject, identity, project};
+use super::{NewProject, identity, project, repositories};
 use crate::clock::Clock;
 use crate::files::make_private;
 use crate::model::{Project, ProjectEntry, ProjectId, ProjectIndex, ProjectStatus, Settings};
@@ -216,6 +216,18 @@ impl Home {
         self.run(move |_| Ok(project::read(&root)?.1.status == ProjectStatus::Archived)).await
     }
 
+    /// Returns the repositories that the project at `root` names beside its own, as it names them: relative to `root`. None
+    /// without a project.
+    ///
+    /// # Errors
+    /// `malformed`; `invalid_input` for one that the settings do not allow; errors of the disk.
+    pub async fn repositories(&self, root: impl Into<PathBuf>) -> Result<Vec<PathBuf>> {
+        let root = root.into();
+        let settings = self.settings().await?;
+        let user_home = std::env::home_dir();
+        self.run(move |_| repositories::named(&root, &settings, user_home.as_deref())).await
+    }
+
     /// Repairs the index: reads the project at `root`, registers it if missing, corrects its path if it has moved,
     /// and takes it out of the archive.
     ///
@@ -297,6 +309,28 @@ impl Home {
     #[must_use]
     pub fn state_dir(&self, id: &ProjectId) -> PathBuf {
         state_dir(&self.files.path, id)
+    }
+
+    /// Returns the folder for the snapshots of the project at `root`, if it is one without git: `state/<project_id>/snapshots`,
+    /// which may not exist. `None` where this home knows no project.
+    ///
+    /// # Errors
+    /// Errors of the home.
+    pub async fn snapshots_dir(&self, root: impl Into<PathBuf>) -> Result<Option<PathBuf>> {
+        let root = root.into();
+        self.run(move |files| {
+            let id = match project::read(&root) {
+                Ok((_, project)) => Some(project.project_id),
+                // The project's own files may be what is to be restored.
+                Err(_) => {
+                    let root = root.canonicalize().unwrap_or(root);
+                    let mut known = files.read::<ProjectIndex>(PROJECTS)?.projects.into_iter();
+                    known.rfind(|entry| entry.path == root).map(|entry| entry.project_id)
+                }
+            };
+            Ok(id.map(|id| state_dir(&files.path, &id).join("snapshots")))
+        })
+        .await
     }
 
     /// Returns the folder for logs of a project's sessions, `logs/<project_id>`, which may not exist yet.

@@ -5,6 +5,7 @@ mod files;
 mod home;
 mod identity;
 mod project;
+mod repositories;
 
 pub use home::{Home, HomeChange, HomeChanges};
 pub use project::NewProject;

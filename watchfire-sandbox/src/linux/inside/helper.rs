@@ -108,7 +108,17 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
     if let Some(mounts) = &config.mounts {
         let internet = config.internet.as_ref();
         let carrier = internet.map(|it| Carrier::prepare(it, config.landlock)).transpose()?;
-        let mut before = namespaces::enter(carrier, || *told = None)?;
+        let watched = |error: rustix::io::Errno| {
+            format!("watching hidden files (see fs.inotify.max_user_instances): {error}")
+        };
+        let is_kept = Keeper::is_needed(mounts);
+        // Made out here, the watches count for the person alone; those that the program makes count for its namespace too,
+        // which has fewer.
+        let mut watcher = if is_kept { Keeper::watcher().map_err(watched)? } else { None };
+        let mut before = namespaces::enter(carrier, watcher.is_some(), || {
+            *told = None;
+            watcher = None;
+        })?;
         // The kernel never counts root's processes against a limit of resources. Where /proc is read-only, as in docker,
         // the numbers stay unbounded, and the report has no word of them.
         status.numbers = config.limits.numbers.filter(|numbers| {
@@ -120,9 +130,9 @@ fn confine(config: &Config, status: &mut Status, told: &mut Option<File>) -> Res
         if let (Some(internet), Some(carrier)) = (internet, before.carrier.take()) {
             carrier.finish(internet)?;
         }
-        let mut keeper = Keeper::new(mounts, told.as_ref())
-            .map_err(|error| format!("watching hidden files (see fs.inotify.max_user_instances): {error}"))?;
-        status.kept = keeper.is_some();
+        let keeper = is_kept.then(|| Keeper::new(mounts, watcher.take(), told.as_ref()));
+        let mut keeper = keeper.transpose().map_err(watched)?;
+        status.kept = is_kept;
         namespaces::become_second(&before, keeper.as_mut(), || *told = None)?;
         drop(keeper);
         status.namespaces = true;

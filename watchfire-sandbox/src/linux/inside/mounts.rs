@@ -16,8 +16,8 @@ use rustix::mount::{
     UnmountFlags,
 };
 
-use crate::linux::config::{Mounts, Place, RawPath, Status, View};
-use crate::linux::inside::layers::{Layers, is_folder};
+use crate::linux::config::{Instead, Mounts, Place, RawPath, Status, View};
+use crate::linux::inside::layers::{Layers, Made, is_folder};
 use crate::linux::inside::sys::{self, Reach};
 use crate::linux::look::enumerate::DEVICES;
 
@@ -28,6 +28,26 @@ pub(in crate::linux) struct Error {
     what: &'static str,
     path: PathBuf,
     source: std::io::Error,
+}
+
+impl Error {
+    /// Returns true if the path is gone, or nobody can open it now.
+    pub(in crate::linux) fn is_gone(&self) -> bool {
+        matches!(
+            Errno::from_io_error(&self.source),
+            Some(
+                Errno::NOENT
+                    | Errno::NOTDIR
+                    | Errno::LOOP
+                    | Errno::ACCESS
+                    | Errno::STALE
+                    | Errno::NOTCONN
+                    | Errno::HOSTDOWN
+                    | Errno::TIMEDOUT
+                    | Errno::IO
+            )
+        )
+    }
 }
 
 fn at<E: Into<std::io::Error>>(what: &'static str, path: &Path) -> impl FnOnce(E) -> Error {
@@ -60,13 +80,8 @@ pub(in crate::linux) fn arrange(
         // What shows in a place comes right after it.
         let next = mounts.places.get(index + 1);
         let leaf = next.is_none_or(|next| !next.path.as_path().starts_with(place.path.as_path()));
-        match hold(place, index, &mut layers) {
-            Ok((view, fd)) => {
-                if view != place.view {
-                    status.flat.push(place.path.as_path().display().to_string());
-                }
-                held.push((place, view, fd, leaf));
-            }
+        match hold(place, index, &mut layers, &mut status.instead) {
+            Ok((view, fd)) => held.push((place, view, fd, leaf)),
             // What is shown elsewhere must be there; what only was allowed need not.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !is_bind(place) => {
                 status.skipped.push(place.path.as_path().display().to_string());
@@ -74,6 +89,7 @@ pub(in crate::linux) fn arrange(
             Err(error) => return Err(at("taking hold of", place.path.as_path())(error)),
         }
     }
+    status.instead.in_memory = layers.are_in_memory();
     let devices = Devices::hold(terminal)?;
     // While the old one is still there unchanged: the kernel shows a new one only to those who can see one.
     let proc = fresh("proc", &[], if proc_writable { MountAttrFlags::empty() } else { READ_ONLY })
@@ -132,8 +148,13 @@ fn is_kept(place: &Place) -> bool {
 }
 
 /// Takes hold of what a place shows, before anything changes: nothing where it is covered. Returns the view too, since
-/// what cannot be a layer can still be read.
-fn hold(place: &Place, number: usize, layers: &mut Layers) -> Result<(View, Option<OwnedFd>), Errno> {
+/// another one may stand in for a layer, which is put into `instead`.
+fn hold(
+    place: &Place,
+    number: usize,
+    layers: &mut Layers,
+    instead: &mut Instead,
+) -> Result<(View, Option<OwnedFd>), Errno> {
     let there = || open(place.source.as_ref().unwrap_or(&place.path).as_path());
     Ok(match place.view {
         View::Writable | View::ReadOnly => (place.view, Some(clone_tree(&there()?)?)),
@@ -145,10 +166,21 @@ fn hold(place: &Place, number: usize, layers: &mut Layers) -> Result<(View, Opti
         View::Layer => {
             let mut folders = vec![there()?];
             folders.extend(place.beneath.as_ref().and_then(|beneath| open(beneath.as_path()).ok()));
-            match (layers.over(&folders, number), &folders[..]) {
-                (Ok(mount), _) => (View::Layer, Some(mount)),
-                (Err(_), [there, ..]) => (View::ReadOnly, Some(clone_tree(there)?)),
-                (Err(error), []) => return Err(error),
+            let name = || place.path.as_path().display().to_string();
+            match layers.over(&folders, number, place.is_cache)? {
+                Made::Layer(mount) => (View::Layer, Some(mount)),
+                Made::Copy(mount) => {
+                    instead.copied.push(name());
+                    (View::Own, Some(mount))
+                }
+                Made::Cold(mount) => {
+                    instead.cold.push(name());
+                    (View::Own, Some(mount))
+                }
+                Made::Flat(mount) => {
+                    instead.flat.push(name());
+                    (View::ReadOnly, Some(mount))
+                }
             }
         }
         View::Link => (place.view, None),
@@ -164,9 +196,13 @@ pub(in crate::linux) fn clone_tree(there: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// No link is followed: all were resolved when the places were chosen.
-fn open(path: &Path) -> Result<OwnedFd, Errno> {
+pub(in crate::linux) fn open(path: &Path) -> Result<OwnedFd, Errno> {
+    open_in(CWD, path)
+}
+
+fn open_in(folder: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+    rustix::fs::openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 fn fresh(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) -> Result<OwnedFd, Errno> {
@@ -190,22 +226,37 @@ pub(in crate::linux) fn memory(mode: &str) -> Result<OwnedFd, Errno> {
 ///
 /// Without a view: hides what is there. Nothing is done where our mount still is.
 pub(in crate::linux) fn renew(path: &Path, view: Option<View>) -> Result<(), Error> {
-    let there = open(path).map_err(at("opening", path))?;
+    renew_there(open(path).map_err(at("opening", path))?, path, view)
+}
+
+/// Does the same for a name in a folder, wherever that is now.
+pub(in crate::linux) fn renew_in(folder: &OwnedFd, name: &OsStr, view: Option<View>) -> Result<(), Error> {
+    let path = Path::new(name);
+    renew_there(open_in(folder, path).map_err(at("opening", path))?, path, view)
+}
+
+fn renew_there(there: OwnedFd, path: &Path, view: Option<View>) -> Result<(), Error> {
     let found = rustix::fs::statx(&there, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
         .map_err(at("looking at", path))?;
     if found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
         return Ok(());
     }
+    let is_dir = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
     let cover = match view {
-        Some(View::EmptyFile) => Path::new(COVER),
-        Some(_) => path,
-        None if FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory => Path::new(EMPTY),
-        None => Path::new(COVER),
+        // The one that was there may have been a file, and this one is a folder.
+        None | Some(View::EmptyFile) => Some(Path::new(if is_dir { EMPTY } else { COVER })),
+        Some(_) => None,
     };
-    let mount = open(cover).and_then(|there| clone_tree(&there)).map_err(at("taking hold of", cover))?;
+    let mount = match cover {
+        Some(cover) => {
+            open(cover).and_then(|there| clone_tree(&there)).map_err(at("taking hold of", cover))?
+        }
+        None => clone_tree(&there).map_err(at("taking hold of", path))?,
+    };
     sys::restrict_mount(mount.as_fd(), READ_ONLY | NO_SETUID, Reach::Whole)
         .map_err(at("restricting", path))?;
-    put(mount, path).map(drop)
+    // Onto the very one that was looked at: another may have taken its place.
+    move_onto(&mount, &there).map_err(at("mounting on", path))
 }
 
 /// Shows another text in place of a file's, if that shows.
@@ -224,9 +275,13 @@ fn rewrite(path: &Path, text: &str, number: usize) -> Result<(), Error> {
 /// Puts a mount on a path that exists.
 fn put(mount: OwnedFd, path: &Path) -> Result<OwnedFd, Error> {
     let target = open(path).map_err(at("opening", path))?;
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(&mount, c"", &target, c"", flags).map_err(at("mounting on", path))?;
+    move_onto(&mount, &target).map_err(at("mounting on", path))?;
     Ok(mount)
+}
+
+fn move_onto(mount: &OwnedFd, target: &OwnedFd) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(mount, c"", target, c"", flags)
 }
 
 /// Path of the file that covers files. It stays, for the keeper.

@@ -27,6 +27,10 @@ use crate::linux::inside::internet::Carrier;
 use crate::linux::inside::keeper::Keeper;
 use crate::linux::inside::sys::{self, Split};
 
+/// Upper bound for the processes reaped, and the signals read, in one round: a program that makes orphans without end must
+/// not keep the keeper from looking.
+const AT_ONCE: usize = 64;
+
 /// Without waiting.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -50,9 +54,11 @@ pub(in crate::linux) struct Before {
 
 /// Enters the namespaces. Returns in the first process inside; the one outside waits for it and ends as it does.
 ///
-/// With a `carrier`, the network is among them. `close_outside` runs in the one outside: it drops what only the inside needs.
+/// With a `carrier`, the network is among them. Where a keeper watches, those inside get fewer watches than the person has, if the
+/// kernel counts theirs apart. `close_outside` runs in the one outside: it drops what only the inside needs.
 pub(in crate::linux) fn enter(
     mut carrier: Option<Carrier>,
+    keeper_watches: bool,
     close_outside: impl FnOnce(),
 ) -> Result<Before, String> {
     let failed = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
@@ -72,7 +78,7 @@ pub(in crate::linux) fn enter(
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc = rustix::fs::open("/proc", folder, Mode::empty())
         .map_err(|error| format!("opening /proc: {error}"))?;
-    unshare(carrier.is_some())?;
+    unshare(carrier.is_some(), keeper_watches)?;
     carrier.as_mut().map_or(Ok(()), Carrier::follow)?;
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("making a pipe: {error}"));
     let (lifeline, outcome) = (pipe()?, pipe()?);
@@ -175,7 +181,13 @@ pub(in crate::linux) fn lead_group() -> Result<(), String> {
         .map_err(|error| format!("taking the terminal: {error}"))
 }
 
-fn unshare(network: bool) -> Result<(), String> {
+/// Watches that a keeper may need, which those inside do not get.
+const RESERVED: u64 = 12_000;
+
+/// Upper bound for the watches of those inside, in a user namespace of their own.
+const WATCHES: &str = "/proc/sys/user/max_inotify_watches";
+
+fn unshare(network: bool, keeper_watches: bool) -> Result<(), String> {
     let mut spaces = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     spaces.set(UnshareFlags::NEWNET, network);
     let own = rustix::thread::capabilities(None).map_err(|error| format!("reading capabilities: {error}"))?;
@@ -183,6 +195,9 @@ fn unshare(network: bool) -> Result<(), String> {
         return sys::enter_namespaces(spaces).map_err(|error| format!("entering namespaces: {error}"));
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let limits = [WATCHES, "/proc/sys/fs/inotify/max_user_watches"].map(std::fs::read_to_string);
+    let limits = limits.into_iter().flatten().filter_map(|text| text.trim().parse::<u64>().ok());
+    let watches = limits.min().filter(|_| keeper_watches).map(|all| all - RESERVED.min(all / 2));
     sys::enter_namespaces(spaces | UnshareFlags::NEWUSER)
         .map_err(|error| format!("entering a user namespace: {error}"))?;
     for (file, text) in [
@@ -192,6 +207,8 @@ fn unshare(network: bool) -> Result<(), String> {
     ] {
         std::fs::write(file, text).map_err(|error| format!("writing {file}: {error}"))?;
     }
+    // Where it cannot be set, a program that uses all of them up ends its session.
+    let _ = watches.map(|watches| std::fs::write(WATCHES, watches.to_string()));
     Ok(())
 }
 
@@ -218,19 +235,23 @@ fn attend(
     let Ok(signals) = SignalFd::with_flags(&SigSet::all(), flags) else { return 126 };
     let mut open = true;
     loop {
-        loop {
+        let mut busy = true;
+        for _ in 0..AT_ONCE {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == child => {
                     let killed = || status.terminating_signal().map(|signal| 128 + signal);
                     return status.exit_status().or_else(killed).unwrap_or(126);
                 }
                 Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
-                Ok(None) => break,
+                Ok(None) => {
+                    busy = false;
+                    break;
+                }
                 Err(_) => return 126,
             }
         }
         // Between all else: what it has to look at.
-        let busy = keeper.as_mut().is_some_and(|keeper| keeper.look());
+        busy |= keeper.as_mut().is_some_and(|keeper| keeper.look());
         if keeper.as_mut().is_some_and(|keeper| keeper.must_end()) {
             return 126;
         }
@@ -250,7 +271,8 @@ fn attend(
                 return code;
             }
         }
-        while let Ok(Some(signal)) = signals.read_signal() {
+        for _ in 0..AT_ONCE {
+            let Ok(Some(signal)) = signals.read_signal() else { break };
             // A stopped or continued child is none of our business.
             if i32::try_from(signal.ssi_signo) != Ok(Signal::CHILD.as_raw()) {
                 hand_on(&signal);

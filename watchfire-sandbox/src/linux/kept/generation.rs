@@ -65,7 +65,8 @@ impl Generation {
             let around = mounts.view_of(path);
             if around == View::Layer || (around == View::Own && !is_there) {
                 let (source, beneath) = if is_there { (None, Some(own)) } else { (Some(own), None) };
-                let place = Place { path: RawPath::from(path.as_path()), source, beneath, view: View::Layer };
+                let place =
+                    Place { source, beneath, is_cache: true, ..Place::new(path.as_path(), View::Layer) };
                 let at = mounts.places.partition_point(|other| other.path.as_path() < path.as_path());
                 mounts.places.insert(at, place);
             }

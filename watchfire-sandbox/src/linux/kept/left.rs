@@ -198,7 +198,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::linux::config::{Place, RawPath};
+    use crate::linux::config::Place;
 
     /// A cache, the folder of its generations, and layers of commands over both.
     struct World {
@@ -221,8 +221,7 @@ mod tests {
 
         /// A command that leaves `files`, each with a text.
         fn command(&self, seen: Option<Generation>, files: &[(&str, &str)]) {
-            let place =
-                |path: &Path, view| Place { path: RawPath::from(path), source: None, beneath: None, view };
+            let place = |path: &Path, view| Place::new(path, view);
             let mounts = Mounts {
                 places: vec![
                     place(self.cache().parent().unwrap(), View::Own),
@@ -249,8 +248,7 @@ mod tests {
 
         /// Reads the file `name` that `generation` shows in the cache, if there is one.
         fn finds(&self, generation: &Generation, name: &str) -> Option<String> {
-            let path = RawPath::from(self.cache());
-            let place = Place { path, source: None, beneath: None, view: View::Layer };
+            let place = Place::new(self.cache(), View::Layer);
             let mut mounts = Mounts { places: vec![place], ..Mounts::default() };
             generation.show(&mut mounts);
             fs::read_to_string(mounts.places[0].beneath.as_ref()?.as_path().join(name)).ok()

@@ -50,7 +50,7 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts
     let view = if hidden(view) && hidden(around) && !opens { around } else { view };
     if let Some(text) = node.link.as_ref().filter(|_| hidden(around)) {
         let source = Some(RawPath(text.clone()));
-        mounts.places.push(Place { path: RawPath::from(path), source, beneath: None, view: View::Link });
+        mounts.places.push(Place { source, ..Place::new(path, View::Link) });
         return;
     }
     // What shows at its own place shows there although something else shows around it.
@@ -58,8 +58,8 @@ fn collect(path: &Path, node: &Node, around: View, source: Option<&Path>, mounts
     // A folder on the way to what cannot be written must stay where it is, or another could take its place.
     let pinned = view == View::Writable && leads_to_stricter(node);
     if view != around || node.source.is_some() || pinned || opens {
-        let (path, source) = (RawPath::from(path), source.map(RawPath::from));
-        mounts.places.push(Place { path, source, beneath: None, view });
+        let source = source.map(RawPath::from);
+        mounts.places.push(Place { source, is_cache: node.is_cache, ..Place::new(path, view) });
     }
     match (node.access, node.kind) {
         // In a layer, only the command can make it, for itself.

@@ -46,6 +46,8 @@ pub(in crate::linux) struct Node {
     pub(in crate::linux) replaced: bool,
     /// The same, in memory.
     pub(in crate::linux) in_memory: bool,
+    /// Tools can get again what is in it.
+    pub(in crate::linux) is_cache: bool,
     /// The text of the link at this path, if it is one. The link is made anew if the folder around it is hidden.
     pub(in crate::linux) link: Option<PathBuf>,
     /// The kind of file at this path.
@@ -161,6 +163,9 @@ impl Tree {
                 node.kind = Kind::Folder;
             }
         }
+        for path in &policy.caches {
+            tree.root.at(&resolver.resolve(path).0).is_cache = true;
+        }
         let private = SHARED_TMP.iter().filter(|_| policy.tmp == Tmp::Private);
         // A new view has a `/dev` of its own; without one, shared memory stays readable as all else is.
         for path in private.chain(binds.then_some(&SHARED_MEMORY)) {
@@ -219,6 +224,7 @@ impl Node {
             source: None,
             replaced: false,
             in_memory: false,
+            is_cache: false,
             link: None,
             kind: Kind::Folder,
             children: BTreeMap::new(),

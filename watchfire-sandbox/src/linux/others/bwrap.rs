@@ -1,5 +1,6 @@
 //! The same view, made by bubblewrap: for machines that let it make namespaces and not us.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
@@ -12,6 +13,7 @@ use watchfire_core::process::{CommandSpec, resolve_program};
 use watchfire_core::{Error, Result};
 
 use crate::linux::config::{Mounts, View};
+use crate::linux::others::bwrap_layers::Stand;
 
 /// The descriptor on which bubblewrap finds its arguments. No other process sees them there, and their number is not
 /// limited.
@@ -28,8 +30,14 @@ pub(in crate::linux) fn around(bwrap: &Path, command: CommandSpec) -> CommandSpe
     command.wrapped_by(bwrap, [OsString::from("--args"), number.into(), "--".into()])
 }
 
-/// The arguments that make the view. `cover` is a thing that cannot be opened, to be put over files.
-pub(in crate::linux) fn arguments(mounts: &Mounts, cover: &Path, cwd: Option<&Path>) -> Result<OwnedFd> {
+/// The arguments that make the view. `cover` is a thing that cannot be opened, to be put over files, and `stands` what shows in
+/// place of layers.
+pub(in crate::linux) fn arguments(
+    mounts: &Mounts,
+    cover: &Path,
+    stands: &BTreeMap<PathBuf, Stand>,
+    cwd: Option<&Path>,
+) -> Result<OwnedFd> {
     let mut args: Vec<OsString> = Vec::new();
     let mut add = |parts: &[&std::ffi::OsStr]| args.extend(parts.iter().map(|part| (*part).to_owned()));
     let flag = std::ffi::OsStr::new;
@@ -44,9 +52,22 @@ pub(in crate::linux) fn arguments(mounts: &Mounts, cover: &Path, cwd: Option<&Pa
         match place.view {
             View::Writable | View::ReadOnly => add(&[bind(place.view), source, path]),
             View::EmptyFile => add(&[flag("--ro-bind"), cover.as_os_str(), path]),
-            View::EmptyFolder | View::Own => add(&[flag("--tmpfs"), path]),
-            // Older versions know no overlays.
-            View::Layer => add(&[bind(View::ReadOnly), source, path]),
+            View::EmptyFolder => add(&[flag("--tmpfs"), path]),
+            View::Own | View::Layer => match stands.get(place.path.as_path()) {
+                Some(Stand::Overlay(upper)) => {
+                    // The uppermost comes last.
+                    let beneath = place.beneath.as_ref().map(|beneath| beneath.as_path().as_os_str());
+                    beneath.into_iter().chain([source]).for_each(|path| add(&[flag("--overlay-src"), path]));
+                    match upper {
+                        Some((upper, work)) => {
+                            add(&[flag("--overlay"), upper.as_os_str(), work.as_os_str(), path]);
+                        }
+                        None => add(&[flag("--tmp-overlay"), path]),
+                    }
+                }
+                Some(Stand::Folder(folder)) => add(&[bind(View::Writable), folder.as_os_str(), path]),
+                Some(Stand::Flat) | None => add(&[bind(View::ReadOnly), source, path]),
+            },
             View::Link => add(&[flag("--symlink"), source, path]),
             View::Fresh => add(&[flag("--perms"), flag("1777"), flag("--tmpfs"), path]),
         }

@@ -2,3 +2,4 @@
 
 pub(super) mod birdcage;
 pub(super) mod bwrap;
+pub(super) mod bwrap_layers;

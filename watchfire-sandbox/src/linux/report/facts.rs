@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use watchfire_core::sandbox::{Control, ControlState, Enforcement, Network, PolicyReport};
 
-use crate::linux::config::Status;
+use crate::linux::config::{Instead, Status};
+use crate::linux::others::bwrap_layers::Overlays;
 use crate::linux::sandbox::Means;
 
 /// The facts that a report is made from.
@@ -33,6 +34,10 @@ pub(in crate::linux) struct Facts {
     pub(in crate::linux) binds: usize,
     /// Number of folders that the command writes apart.
     pub(in crate::linux) replaced: usize,
+    /// The overlays that can be made, as far as it is known before a start.
+    pub(in crate::linux) overlays: Overlays,
+    /// What shows where layers should be, if that is known before the start.
+    pub(in crate::linux) instead: Instead,
     pub(in crate::linux) has_names: bool,
     pub(in crate::linux) names_incomplete: bool,
     pub(in crate::linux) open_names: Vec<PathBuf>,
@@ -134,16 +139,18 @@ impl Facts {
                 .with_note(format!("nothing was started: {error}"));
         }
         let mut report = report.with_summary(&self.summary);
-        for control in self.controls() {
+        let instead = match self.means {
+            Means::Own => told.map_or(&self.instead, |status| &status.instead),
+            Means::Bwrap | Means::Birdcage | Means::Neither => &self.instead,
+        };
+        for control in self.controls(instead) {
             report = report.with_control(control);
         }
         for note in self.notes.iter().cloned().chain(self.remarks()) {
             report = report.with_note(note);
         }
-        if let Some(flat) = told.map(|status| &status.flat).filter(|flat| !flat.is_empty()) {
-            let places = listed(flat.iter().cloned());
-            report =
-                report.with_note(format!("can be read only, since no layer could be made over it: {places}"));
+        for note in notes_of(instead) {
+            report = report.with_note(note);
         }
         if let Some(numbers) = told.and_then(|status| status.numbers) {
             report = report.with_note(format!("all that it starts shares {numbers} process numbers"));
@@ -160,10 +167,10 @@ impl Facts {
         }
     }
 
-    fn controls(&self) -> Vec<Control> {
+    fn controls(&self, instead: &Instead) -> Vec<Control> {
         let mut controls = match self.means {
             Means::Birdcage => self.with_birdcage(),
-            _ if self.namespaces => self.with_namespaces(),
+            _ if self.namespaces => self.with_namespaces(instead),
             _ => self.with_landlock_alone(),
         };
         controls.push(match &self.seccomp {
@@ -249,6 +256,25 @@ impl Facts {
     }
 }
 
+/// Describes what shows where layers should be.
+fn notes_of(instead: &Instead) -> impl Iterator<Item = String> {
+    let memory = instead.in_memory.then(|| {
+        "what it writes to toolchains and caches lies in memory, since the disk cannot hold layers".to_owned()
+    });
+    let places = [
+        ("copies, which it can write, since no layer could be made over them", &instead.copied),
+        (
+            "empty, since no layer could be made over them and a copy would take too long: tools get again what was in them",
+            &instead.cold,
+        ),
+        ("can be read only, since no layer could be made over it", &instead.flat),
+    ];
+    let places = places.into_iter().filter(|(_, places)| !places.is_empty());
+    memory
+        .into_iter()
+        .chain(places.map(|(what, places)| format!("{what}: {}", listed(places.iter().cloned()))))
+}
+
 pub(super) fn shown(paths: &[PathBuf]) -> impl Iterator<Item = String> {
     paths.iter().map(|path| path.display().to_string())
 }
@@ -281,6 +307,8 @@ mod tests {
             apart: false,
             binds: 0,
             replaced: 0,
+            overlays: Overlays::OnDisk,
+            instead: Instead::default(),
             has_names: true,
             names_incomplete: false,
             open_names: Vec::new(),

@@ -2,10 +2,13 @@
 
 use watchfire_core::sandbox::{Control, ControlState};
 
+use crate::linux::config::Instead;
+use crate::linux::others::bwrap_layers::Overlays;
+
 use super::facts::{ATTRIBUTES, DEVICES, Facts, PROCESSES, SCOPES, SOCKETS, SURVIVORS, TMP, listed, shown};
 
 impl Facts {
-    pub(super) fn with_namespaces(&self) -> Vec<Control> {
+    pub(super) fn with_namespaces(&self, instead: &Instead) -> Vec<Control> {
         let namespace = if self.bwrap() { "bwrap" } else { "mount namespace" };
         let by = |name: &str, what: &str| Control::new(name, ControlState::Enforced).by(what);
         let view = |name: &str| by(name, namespace);
@@ -30,10 +33,15 @@ impl Facts {
             controls.push(view(Control::BINDS));
         }
         if self.replaced > 0 {
-            let layers = Control::new(Control::LAYERS, ControlState::Partial).by(namespace);
-            controls.push(match self.bwrap() {
-                true => layers.because("toolchains and caches can only be read"),
-                false => view(Control::LAYERS),
+            let partial =
+                |why| Control::new(Control::LAYERS, ControlState::Partial).by(namespace).because(why);
+            controls.push(match self.overlays {
+                Overlays::None => partial(
+                    "this bwrap makes no overlays (it does from version 0.11 on): caches are copies or empty at first, \
+                     toolchains that are no copies can only be read",
+                ),
+                _ if !instead.flat.is_empty() => partial("some toolchains can only be read"),
+                _ => view(Control::LAYERS),
             });
         }
         controls.push(view(DEVICES));
@@ -41,8 +49,7 @@ impl Facts {
         controls.push(by(PROCESSES, if self.bwrap() { namespace } else { "process and ipc namespaces" }));
         controls.push(by(SURVIVORS, if self.bwrap() { namespace } else { "process namespace" }));
         let sockets = Control::new(SOCKETS, ControlState::Partial).by(namespace);
-        let covered = "those in hidden folders are, and those that were there at the start in the home folder and the \
-                       project, but not in writable folders";
+        let covered = "those in hidden folders are, and those that were there at the start, by the path that they were bound to";
         controls.push(match self.abi < SCOPES {
             true => sockets.because(format!("{covered}; others can be connected to, abstract ones too")),
             false => sockets

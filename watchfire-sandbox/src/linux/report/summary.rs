@@ -8,13 +8,16 @@ use watchfire_core::sandbox::{Network, RuleAccess, SandboxPolicy};
 use crate::linux::look::listening;
 use crate::linux::report::facts::listed;
 
+/// Beginning of the origins of rules for what belongs to the session.
+const SESSION: &str = "the session's ";
+
 /// Describes a policy in one sentence. `apart` if other programs of the user are out of reach, `own_network` if it has a network of its
 /// own where it should.
 pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool, own_network: bool) -> String {
     let writes = writable(policy);
     let writes = match writes.is_empty() {
         true => "nothing of yours".to_owned(),
-        false => listed(writes.iter().map(|path| path.display().to_string())),
+        false => listed(writes.into_iter()),
     };
     let reads = match policy.replaced.is_empty() {
         true => "it can read whatever no rule denies",
@@ -48,7 +51,7 @@ pub(in crate::linux) fn of(policy: &SandboxPolicy, apart: bool, own_network: boo
         }
     };
     let apart = match apart {
-        true => "it cannot reach your other programs in any other way",
+        true => "it cannot reach your other programs that run when it starts in any other way",
         false => "it can reach other programs of yours through their sockets",
     };
     format!("This agent can write {writes}; {reads}; {talks}; {apart}.")
@@ -61,12 +64,17 @@ fn but_ports(closed: &[u16]) -> String {
     }
 }
 
-/// Returns the folders and files that the command changes for good, without those inside of others.
-fn writable(policy: &SandboxPolicy) -> Vec<&PathBuf> {
-    let granted = policy.rules.iter().filter(|rule| rule.access == RuleAccess::Write).map(|rule| &rule.path);
-    let all: BTreeSet<_> = granted.collect();
+/// Returns the folders and files that the command changes for good, without those inside of others. Those of the session itself
+/// have long names that say nothing.
+fn writable(policy: &SandboxPolicy) -> Vec<String> {
+    let granted = || policy.rules.iter().filter(|rule| rule.access == RuleAccess::Write);
+    let all: BTreeSet<&PathBuf> = granted().map(|rule| &rule.path).collect();
     let inside = |path: &PathBuf| path.ancestors().skip(1).any(|around| all.contains(&around.to_path_buf()));
-    all.iter().copied().filter(|path| !inside(path)).collect()
+    let (own, others): (Vec<_>, Vec<_>) =
+        granted().filter(|rule| !inside(&rule.path)).partition(|rule| rule.origin.starts_with(SESSION));
+    let others: BTreeSet<_> = others.into_iter().map(|rule| rule.path.display().to_string()).collect();
+    let session = (!own.is_empty()).then(|| "the folders of its session".to_owned());
+    others.into_iter().chain(session).collect()
 }
 
 #[cfg(test)]
@@ -79,6 +87,8 @@ mod tests {
             .deny("/home/u", "home")
             .write("/home/u/p/work", "workspace")
             .write("/home/u/p/work/deep", "inside")
+            .write("/home/u/w/sessions/1/home", "the session's home")
+            .write("/home/u/w/sessions/1/tmp", "the session's temporary files")
             .replace("/home/u")
             .network(Network::Closed)
             .build()
@@ -86,9 +96,9 @@ mod tests {
         let said = of(&policy, true, true);
         assert_eq!(
             said,
-            "This agent can write /home/u/p/work; it can read the system, toolchains with their settings, what is opened by \
-             name, and nothing else of your home; it can talk to nobody; it cannot reach your other programs in any other \
-             way."
+            "This agent can write /home/u/p/work, the folders of its session; it can read the system, toolchains with their settings, what is opened by \
+             name, and nothing else of your home; it can talk to nobody; it cannot reach your other programs that run \
+             when it starts in any other way."
         );
         let policy = policy.to_builder().network(Network::internet(vec![25])).build().unwrap();
         let talks = "it can talk to other machines and to nothing that listens on this one, but not by TCP to ports 25;";

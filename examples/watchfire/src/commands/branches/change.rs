@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use watchfire_client::work_proto::MergeTaskRequest;
 use watchfire_core::model::TaskNumber;
-use watchfire_core::workspace::{BranchInfo, BranchStatus, Workspace as _};
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_core::workspace::{BranchInfo, BranchStatus};
+use watchfire_git::GitOptions;
+use watchfired::Repositories;
 
 use super::{DeleteArgs, MergeArgs, RestoreArgs, find};
 use crate::context::Context;
@@ -55,7 +56,8 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
 pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> {
     let Some(worker) = find(context).await? else { return Ok(Exit::Interrupted) };
     // One that an agent goes on with meanwhile is kept.
-    let all = GitWorkspace::open(&worker.place.root, GitOptions::default())?.list().await?;
+    let repositories = Repositories::open(&worker.place.home, &worker.place.root).await?;
+    let all = repositories.workspace().list().await?;
     // Only branches of tasks have a number as their key.
     let numbered = |branch: &BranchInfo| Some((branch.key.parse::<TaskNumber>().ok()?, branch.status));
     let there: BTreeMap<_, _> = all.iter().filter_map(numbered).collect();
@@ -97,7 +99,7 @@ pub(super) async fn prune(context: &Context) -> Result<Exit> {
 pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit> {
     let project = context.project().await?;
     // Without an orchestrator: a new branch disturbs no run.
-    let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
+    let workspace = Repositories::own(&project.home, &project.root, GitOptions::default()).await?;
     let restored = workspace.restore(&args.rescue, &args.branch).await?;
     context.out.report(json!({ "branch": args.branch, "restored": restored }), |_| {
         format!("{} is at {}\n", args.branch, restored.commit.short())

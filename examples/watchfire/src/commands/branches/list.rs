@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use watchfire_core::journal::Journal;
-use watchfire_core::workspace::{BranchInfo, BranchStatus, RescueRef, Workspace as _};
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_core::workspace::{BranchInfo, BranchStatus, RescueRef};
+use watchfire_git::GitOptions;
+use watchfired::Repositories;
 
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Result};
@@ -14,8 +15,8 @@ use crate::text;
 
 pub(super) async fn run(context: &Context) -> Result<Exit> {
     let project = context.project().await?;
-    let workspace = GitWorkspace::open(&project.root, GitOptions::default())?;
-    let branches = workspace.list().await?;
+    let workspace = Repositories::own(&project.home, &project.root, GitOptions::default()).await?;
+    let branches = Repositories::open(&project.home, &project.root).await?.workspace().list().await?;
     // Rescue refs are no branches: git's own list of branches does not show them.
     let rescued = workspace.rescued().await?;
     let in_use = in_use(&project)?;
@@ -77,6 +78,11 @@ fn text(out: Out, branches: &[BranchInfo], in_use: &BTreeSet<String>, rescued: &
         ));
         if let Some(worktree) = &branch.worktree {
             lines.push(out.style.dim(&format!("  worktree {}", text::line(&worktree.display().to_string()))));
+        }
+        for part in &branch.others {
+            let ahead = format!("{} ahead", part.branch.ahead);
+            let place = format!("  in {}: {}, {ahead}", part.repository.display(), part.branch.branch);
+            lines.push(out.style.dim(&text::line(&place)));
         }
     }
     if branches.is_empty() {

@@ -94,9 +94,10 @@ fn unit(program: &Path, home: &Path) -> Result<String> {
     // `%` begins a specifier, and `$` a variable.
     let quoted = |path| Ok::<_, crate::failure::Failure>(text(path)?.replace('%', "%%").replace('$', "$$"));
     let (program, home) = (quoted(program)?, text(home)?.replace('%', "%%"));
+    let allocator = watchfire_client::ALLOCATOR.map(|(name, value)| format!("{name}={value}")).join(" ");
     Ok(format!(
         "[Unit]\nDescription=Watchfire\n\n[Service]\nExecStart=\"{program}\" daemon start --foreground\n\
-         Environment=\"WATCHFIRE_HOME={home}\" MALLOC_ARENA_MAX=2\nRestart=on-failure\n\
+         Environment=\"WATCHFIRE_HOME={home}\" {allocator}\nRestart=on-failure\n\
          # Else a restart of the unit ends the agents too, and an agent that takes too much memory the daemon.\n\
          KillMode=process\nOOMPolicy=continue\n\n[Install]\nWantedBy=default.target\n"
     ))
@@ -133,7 +134,7 @@ mod tests {
         let unit = unit(program, home).unwrap();
         assert!(unit.contains("ExecStart=\"/opt/my tools/100%%/wf\" daemon start --foreground\n"), "{unit}");
         assert!(
-            unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\" MALLOC_ARENA_MAX=2\n"),
+            unit.contains("Environment=\"WATCHFIRE_HOME=/home/u & v/$x\" MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072\n"),
             "{unit}"
         );
         assert!(unit.contains("KillMode=process\nOOMPolicy=continue\n"), "{unit}");

@@ -5,13 +5,14 @@ use std::path::Path;
 use serde_json::json;
 use watchfire_core::model::{PromptSection, Timestamp};
 use watchfire_core::store::{DocumentName, TaskStore};
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_git::GitOptions;
 
 use super::{Line, Section, State};
 use crate::commands::backup::WARNING;
+use crate::context::workspace;
 
 pub(super) async fn look(root: &Path, store: &dyn TaskStore) -> Section {
-    let saved = match GitWorkspace::open(root, GitOptions::default()) {
+    let saved = match workspace(root, GitOptions::default()).await {
         Ok(workspace) => workspace.backed_up_at().await.ok().flatten(),
         Err(_) => None,
     };

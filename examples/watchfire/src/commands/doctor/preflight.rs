@@ -8,11 +8,12 @@ use watchfire_core::orchestrator::check_commands;
 use watchfire_core::sandbox::SandboxChoice;
 use watchfire_core::schedule::resolve;
 use watchfire_core::workspace::Workspace as _;
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_git::GitOptions;
 use watchfire_tui::keymap::Keymap;
 
 use super::agents;
 use crate::compose;
+use crate::context::workspace;
 
 /// Returns the names of these settings, each with the reason.
 pub(crate) async fn problems(
@@ -54,7 +55,7 @@ pub(crate) async fn problems(
 /// Returns the settings of the project alone with which no run could start.
 pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str, Error)> {
     let mut found = Vec::new();
-    if let Ok(workspace) = GitWorkspace::open(root, GitOptions::default())
+    if let Ok(workspace) = workspace(root, GitOptions::default()).await
         && let Err(error) = workspace.check_target(&project.default_branch).await
     {
         found.push(("default_branch", error));
@@ -69,7 +70,7 @@ pub(crate) async fn faults(root: &Path, project: &Project) -> Vec<(&'static str,
 pub(crate) async fn unread_filters(settings: &Settings, root: &Path) -> Vec<String> {
     let options = GitOptions::default().with_filters(&settings.git.filters);
     // What is wrong with a repository is a finding of its own.
-    let Ok(workspace) = GitWorkspace::open(root, options) else { return Vec::new() };
+    let Ok(workspace) = workspace(root, options).await else { return Vec::new() };
     workspace.unread_options().await.unwrap_or_default()
 }
 

@@ -1,6 +1,7 @@
 //! Lists every setting with its value and where the value comes from.
 
 use std::fmt::Display;
+use std::fs;
 use std::path::Path;
 
 use serde_json::json;
@@ -10,7 +11,7 @@ use watchfire_core::model::{
 use watchfire_core::sandbox::SandboxSet;
 use watchfire_core::schedule::resolve::{self, From, Resolved};
 
-use super::{Line, Section, State};
+use super::{Line, Section, State, yaml_line};
 use crate::compose;
 
 pub(super) fn look(
@@ -18,7 +19,7 @@ pub(super) fn look(
     project: Option<&Project>,
     broken: Option<String>,
     unread: Vec<String>,
-    home: &Path,
+    (home, root): (&Path, &Path),
     sandboxes: &SandboxSet,
 ) -> Section {
     let mut lines = Vec::new();
@@ -32,7 +33,13 @@ pub(super) fn look(
     lines.extend(unknown.map(|key| {
         // One that resembles none may be meant for another program.
         let state = if key.nearest.is_some() { State::Bad } else { State::Plain };
-        Line::new(state, "unknown key", key.to_string())
+        let file = match key.file {
+            KeyFile::Settings => home.join("settings.yaml"),
+            _ => root.join(".watchfire/project.yaml"),
+        };
+        let line = fs::read_to_string(file).ok().and_then(|text| yaml_line::of_key(&text, &key.path));
+        let place = line.map(|line| format!(" (line {line})")).unwrap_or_default();
+        Line::new(state, "unknown key", format!("{key}{place}"))
     }));
     // Another repository may have what this one has not.
     lines.extend(unread.into_iter().map(|line| Line::new(State::Plain, "git.filters", line)));

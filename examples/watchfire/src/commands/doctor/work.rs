@@ -72,18 +72,25 @@ pub(super) async fn look(open: &OpenProject, settings: &Settings) -> Section {
     }
 }
 
-/// Names the ready tasks whose own agent a run would not find, a line for each agent.
+/// Names the tasks whose own agent a run would not find, a line for each agent. One that only drafts want hinders no run.
 fn without_their_agents(list: &TaskList, settings: &Settings) -> Vec<Line> {
     let mut having = BTreeMap::<_, Vec<_>>::new();
-    let ready = list.tasks.iter().map(|task| &task.value).filter(|task| task.status == TaskStatus::Ready);
-    for task in ready {
+    let open = list.tasks.iter().map(|task| &task.value).filter(|task| task.status != TaskStatus::Done);
+    for task in open {
         if let Some(agent) = &task.agent {
-            having.entry(agent.as_str()).or_default().push(format!("#{}", task.task_number));
+            having.entry(agent.as_str()).or_default().push(task);
         }
     }
-    let missing = |(agent, tasks): (_, Vec<_>)| {
+    let missing = |(agent, tasks): (_, Vec<&Task>)| {
         let error = agents::locate(settings, agent).err()?;
-        Some(Line::new(State::Bad, agent, format!("{}, wanted by {}", error.report(), tasks.join(", "))))
+        let is_wanted_now = tasks.iter().any(|task| task.status == TaskStatus::Ready);
+        let state = if is_wanted_now { State::Bad } else { State::Plain };
+        let told = |task: &&Task| match task.status {
+            TaskStatus::Draft => format!("#{} (a draft)", task.task_number),
+            _ => format!("#{}", task.task_number),
+        };
+        let tasks: Vec<_> = tasks.iter().map(told).collect();
+        Some(Line::new(state, agent, format!("{}, wanted by {}", error.report(), tasks.join(", "))))
     };
     having.into_iter().filter_map(missing).collect()
 }

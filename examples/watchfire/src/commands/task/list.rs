@@ -10,7 +10,7 @@ use super::one_line;
 use crate::context::Context;
 use crate::failure::{Exit, Result};
 use crate::out::Out;
-use crate::{status, terminal, text};
+use crate::{compose, status, terminal, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -54,7 +54,15 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit> {
         "tasks": tasks.iter().map(status::json).collect::<Vec<_>>(),
         "malformed": list.malformed,
     });
-    context.out.report(value, |out| text(out, &tasks, all, &list.malformed, &none));
+    let settings = project.home.settings().await.unwrap_or_default();
+    // Where the settings define an agent wrongly, no name can be looked up. `doctor` reports that.
+    let agents = compose::backends(&settings).ok();
+    let lacks = |info: &TaskInfo| {
+        let agent = info.task.agent.as_ref().filter(|_| info.task.status != TaskStatus::Done)?;
+        let missing = agents.as_ref()?.get(agent.as_str()).is_err();
+        missing.then(|| format!("there is no agent {}", text::line(agent.as_str())))
+    };
+    context.out.report(value, |out| text(out, &tasks, (all, &lacks), &list.malformed, &none));
     Ok(Exit::Good)
 }
 
@@ -71,7 +79,10 @@ fn none(args: &ListArgs) -> String {
     }
 }
 
-fn text(out: Out, tasks: &[TaskInfo], all: &[TaskInfo], malformed: &[Malformed], none: &str) -> String {
+/// All tasks, and what to say of one whose agent does not exist.
+type Beside<'a> = (&'a [TaskInfo], &'a dyn Fn(&TaskInfo) -> Option<String>);
+
+fn text(out: Out, tasks: &[TaskInfo], beside: Beside<'_>, malformed: &[Malformed], none: &str) -> String {
     let mut lines = Vec::new();
     // In a pipe nothing is cut.
     let columns = if out.terminal { usize::from(terminal::size().cols()) } else { usize::MAX };
@@ -80,7 +91,7 @@ fn text(out: Out, tasks: &[TaskInfo], all: &[TaskInfo], malformed: &[Malformed],
         let tasks: Vec<_> = tasks.iter().filter(|info| info.task.status == status).collect();
         if !tasks.is_empty() {
             lines.push(out.style.bold(&format!("{heading} ({})", tasks.len())));
-            lines.extend(tasks.into_iter().map(|info| item(out, info, all, columns)));
+            lines.extend(tasks.into_iter().map(|info| item(out, info, beside, columns)));
         }
     }
     if tasks.is_empty() && malformed.is_empty() {
@@ -98,7 +109,7 @@ fn text(out: Out, tasks: &[TaskInfo], all: &[TaskInfo], malformed: &[Malformed],
     lines.join("\n")
 }
 
-fn item(out: Out, info: &TaskInfo, all: &[TaskInfo], columns: usize) -> String {
+fn item(out: Out, info: &TaskInfo, (all, lacks): Beside<'_>, columns: usize) -> String {
     let line = format!("  {}", one_line(out, info));
     let mut extras = vec![status::remark(info, all)];
     // A life has a remark of its own, which says what it waits for.
@@ -106,6 +117,7 @@ fn item(out: Out, info: &TaskInfo, all: &[TaskInfo], columns: usize) -> String {
         let numbers: Vec<_> = info.task.depends_on.iter().map(|number| format!("#{number}")).collect();
         extras.push(format!("after {}", numbers.join(", ")));
     }
+    extras.extend(lacks(info));
     extras.extend(info.task.labels.iter().map(|label| format!("+{}", text::line(label))));
     extras.retain(|extra| !extra.is_empty());
     if extras.is_empty() {

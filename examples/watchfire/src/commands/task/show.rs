@@ -1,14 +1,16 @@
 //! `watchfire task show`: shows a task with its state, its cost and its refusals.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use watchfire_core::model::{RepoPath, Task, TaskNumber, Timestamp};
+use watchfire_core::model::{Task, TaskNumber, Timestamp};
 use watchfire_core::orchestrator::{SandboxRecord, SessionLog, Spent, TaskInfo};
 use watchfire_core::sandbox::Refusal;
-use watchfire_git::diff::DiffRequest;
-use watchfire_git::{GitOptions, GitWorkspace};
+use watchfire_core::workspace::{BranchPart, Workspace as _, WorkspaceKey};
+use watchfire_git::JointWorkspace;
+use watchfire_git::diff::{Diff, DiffRequest};
+use watchfired::Repositories;
 
 use super::{One, one_line};
 use crate::context::Context;
@@ -29,22 +31,46 @@ pub(super) async fn run(context: &Context, args: One) -> Result<Exit> {
     let mut value = status::json(&info);
     value["spent"] = json!(spent);
     value["refused"] = json!(refused);
-    let tool_files = tool_files(&project.root, args.number).await;
+    let repositories = Repositories::open(&project.home, &project.root).await.ok();
+    let tool_files = match &repositories {
+        Some(repositories) => tool_files(repositories, args.number).await,
+        None => Vec::new(),
+    };
+    let parts = match &repositories {
+        Some(Repositories::Several(several)) => parts(several, args.number).await,
+        _ => Vec::new(),
+    };
     value["tool_files"] = json!(tool_files);
+    if !parts.is_empty() {
+        value["repositories"] = json!(parts);
+    }
     value["merge_commit"] = json!(info.last_merge().map(|merge| merge.commit));
     context.out.report(json!({ "task": value }), |out| {
-        text(out, &info, &all, spent, &sessions, &refused, &tool_files)
+        text(out, &info, &all, spent, &sessions, &refused, (&tool_files, &parts))
     });
     Ok(Exit::Good)
 }
 
 /// Returns the files that the task's branch changes and that tools run by themselves. Empty if there is no branch.
-async fn tool_files(root: &Path, number: TaskNumber) -> Vec<RepoPath> {
-    let Ok(workspace) = GitWorkspace::open(root, GitOptions::default()) else { return Vec::new() };
+async fn tool_files(repositories: &Repositories, number: TaskNumber) -> Vec<String> {
     // Only committed changes and no lines: the names are enough.
     let request = DiffRequest::new(number).with_uncommitted(false).with_limits(usize::MAX, 0);
-    let files = workspace.diff(&request).await.map(|diff| diff.files).unwrap_or_default();
-    files.into_iter().filter(|file| file.runs_by_itself).map(|file| file.path).collect()
+    let diffs = repositories.diffs(&request).await.unwrap_or_default();
+    let of_one = |(at, diff): (PathBuf, Diff)| {
+        let files = diff.files.into_iter().filter(|file| file.runs_by_itself);
+        files.map(move |file| match at.as_os_str().is_empty() {
+            true => file.path.to_string(),
+            false => format!("{}/{}", at.display(), file.path),
+        })
+    };
+    diffs.into_iter().flat_map(of_one).collect()
+}
+
+/// Returns the branches of the task in other repositories than the project's own.
+async fn parts(several: &JointWorkspace, number: TaskNumber) -> Vec<BranchPart> {
+    let key = WorkspaceKey::new(number).to_string();
+    let branches = several.list().await.unwrap_or_default();
+    branches.into_iter().find(|branch| branch.key == key).map(|branch| branch.others).unwrap_or_default()
 }
 
 /// Returns the time that the sessions of a task took, without the time between them.
@@ -75,7 +101,7 @@ fn text(
     spent: Spent,
     sessions: &[SessionLog],
     refused: &[Refusal],
-    tool_files: &[RepoPath],
+    (tool_files, parts): (&[String], &[BranchPart]),
 ) -> String {
     let task = &info.task;
     let mut lines = vec![out.style.bold(&one_line(out, info))];
@@ -103,14 +129,21 @@ fn text(
         field(name, time.as_ref().map(Timestamp::local).unwrap_or_default());
     }
     field("took", took(task, sessions).unwrap_or_default());
-    let merge = info.last_merge().map(|merge| merge.commit.chars().take(10).collect::<String>());
+    let merge = info.last_merge().map(|merge| {
+        let place = merge.repository.map(|at| format!(" in {}", at.display())).unwrap_or_default();
+        merge.commit.chars().take(10).collect::<String>() + &place
+    });
     let by = info.taken_back_by(all).map(|by| format!(" (taken back by #{})", by.task.task_number));
+    for BranchPart { repository, branch, .. } in parts {
+        let place = format!("{}, {} ahead, in {}", branch.branch, branch.ahead, repository.display());
+        field("branch", place);
+    }
     field("merged as", merge.unwrap_or_default() + &by.unwrap_or_default());
     let its_log = sessions.first().map(|_| format!("watchfire logs {}", task.task_number.value()));
     field("its log", its_log.unwrap_or_default());
     let reason = info.detail().or_else(|| task.failure_reason.clone()).unwrap_or_default();
     let refused = refused.iter().map(|it| text::line(&it.to_string())).collect::<Vec<_>>().join("\n");
-    let tool_files = tool_files.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let tool_files = tool_files.join("\n");
     for (heading, body) in [
         ("reason", reason.as_str()),
         ("refused by the sandbox", &refused),

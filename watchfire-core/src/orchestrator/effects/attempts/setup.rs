@@ -45,6 +45,7 @@ pub(in crate::orchestrator::effects) async fn run(
         rules: opened.policy_rules.clone(),
         binds: opened.binds.clone(),
         is_workspace: true,
+        others: opened.others.clone(),
     };
     let commands = Commands::new(shared, &project, &settings, options, place).await?;
     for line in &project.setup {

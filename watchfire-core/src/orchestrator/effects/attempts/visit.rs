@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::workspace::open_workspace;
 use crate::model::{Attempt, Mode, SessionId};
-use crate::orchestrator::compose::{SessionRequest, isolates};
+use crate::orchestrator::compose::{SessionRequest, isolates_root};
 use crate::orchestrator::effects::outcome::tell_kept;
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{ChatPlace, NoticeCode, RunOptions};
-use crate::workspace::{CaptureRequest, Exchanged, RemoveRequest, Removed, WorkspaceKey};
+use crate::workspace::{CaptureRequest, Exchanged, MergeGuard, RemoveRequest, Removed, WorkspaceKey};
 use crate::{Error, ErrorKind, Result};
 
 /// Pause between two exchanges: a change is on the other side within a second.
@@ -44,11 +44,15 @@ pub(crate) async fn enter_chat(
 /// Requests a chat in the root, with a repository of its own if its sandbox can show one.
 async fn enter_root(shared: &Arc<ProjectShared>, options: RunOptions) -> Result<SessionRequest> {
     let (project, settings) = shared.settings().await?;
+    // As for a merge, but for files of other tools: those are named at the end.
+    let guard = MergeGuard::default()
+        .with_protected(project.protected.clone())
+        .with_wiring(!settings.git.allow_git_wiring);
     let (of, asked) = (Arc::clone(shared), options.clone());
-    let ask = move || isolates(&of, &project, &settings, &asked);
+    let ask = move || isolates_root(&of, &project, &settings, &asked);
     let isolated = blocking("asking the sandbox", ask).await?;
     let session = SessionId::random();
-    let opened = shared.workspace.enter(&session, isolated).await?;
+    let opened = shared.workspace.enter(&session, isolated, &guard).await?;
     for line in &opened.attention {
         shared.notice(NoticeCode::Workspace, None, line.clone());
     }

@@ -9,12 +9,13 @@ use super::verify;
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
 use crate::orchestrator::effects::commands::{Failure, check_secrets};
-use crate::orchestrator::effects::publication::{ask_again, is_published};
+use crate::orchestrator::effects::publication::{ask_again, found_in_targets};
 use crate::orchestrator::effects::{claims, mirror, release};
 use crate::orchestrator::shared::{Control, ProjectShared};
 use crate::schedule::{Bisection, Ending, Fact, Life, LifeId, MergeResult, NoticeCode, StopReason, Ticket};
 use crate::workspace::{
-    Candidate, Conflict, Merge, MergeGuard, MergeRequest, Obstacle, ObstacleKind, PublishRequest, Published,
+    Candidate, Conflict, InTargets, Merge, MergeGuard, MergeRequest, Obstacle, ObstacleKind, PublishRequest,
+    Published,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -174,7 +175,7 @@ async fn merge_all<'a>(
             let onto = stack.last().map(|below| &below.candidate);
             // Held work may have been published with other work: its candidate is no base for a merge any more.
             if let Some(below) = onto
-                && shared.workspace.is_published(&below.target, &below.commit).await?
+                && shared.workspace.found_in_targets(below).await? != InTargets::None
             {
                 break;
             }
@@ -325,9 +326,10 @@ async fn ask_all(
 ) -> Vec<(LifeId, MergeResult)> {
     let mut results = Vec::new();
     for (life, candidate) in lives {
-        let result = match is_published(shared, life.subject.task(), candidate).await {
-            Ok(true) => MergeResult::Ended(merged(candidate)),
-            Ok(false) => MergeResult::Ended(Ending::Error {
+        let result = match found_in_targets(shared, life.subject.task(), candidate).await {
+            Ok(InTargets::All) => MergeResult::Ended(Ending::published(candidate)),
+            Ok(InTargets::Some(by)) => MergeResult::Held { candidate: None, by },
+            Ok(InTargets::None) => MergeResult::Ended(Ending::Error {
                 code: ErrorKind::Internal.code().to_owned(),
                 message: format!("publishing panicked: {panicked}"),
             }),
@@ -336,13 +338,6 @@ async fn ask_all(
         results.push((life.id, result));
     }
     results
-}
-
-fn merged(candidate: &Candidate) -> Ending {
-    Ending::Merged {
-        commit: Some(candidate.commit.to_string()),
-        target: Some(candidate.target.clone()).filter(|target| !target.is_empty()),
-    }
 }
 
 async fn publish_all(
@@ -355,7 +350,9 @@ async fn publish_all(
     let topmost = published(shared, top, candidate, lives.len() > 1).await;
     reached(|| "topmost published");
     let mut results = Vec::new();
-    if lives.len() > 1 && matches!(topmost, Ok(MergeResult::Held { .. })) {
+    let is_half =
+        matches!(&topmost, Ok(MergeResult::Held { by, .. }) if by.kind == ObstacleKind::HalfPublished);
+    if lives.len() > 1 && !is_half && matches!(topmost, Ok(MergeResult::Held { .. })) {
         // Any of them may be in the way, and what lies below the topmost was not verified without it: they are merged
         // and verified again in a smaller batch.
         return results;
@@ -366,6 +363,8 @@ async fn publish_all(
             Ok(MergeResult::Ended(_) | MergeResult::Incomplete { .. }) if life.id != top.id => {
                 published(shared, life, candidate, true).await
             }
+            // Parts of the others may have gone along.
+            Ok(_) if is_half && life.id != top.id => published(shared, life, candidate, true).await,
             Ok(MergeResult::Unknown { .. }) => {
                 Ok(MergeResult::Unknown { candidate: Box::new(candidate.clone()) })
             }
@@ -401,9 +400,13 @@ pub(in crate::orchestrator::effects) async fn published(
     // Held work of an earlier start has no claim yet.
     let fence = claims::claim_to_publish(shared, life.id, task).await?;
     reached(|| "publishing");
-    let merged = || MergeResult::Ended(merged(candidate));
+    let merged = || MergeResult::Ended(Ending::published(candidate));
     match shared.workspace.publish(candidate, &PublishRequest::new(fence).with_once(once)).await {
         Ok(Published::Done { .. }) => Ok(merged()),
+        // What is missing must be merged again.
+        Ok(Published::Held(by)) if by.kind == ObstacleKind::HalfPublished => {
+            Ok(MergeResult::Held { candidate: None, by })
+        }
         Ok(Published::Held(by)) => Ok(MergeResult::Held { candidate: Some(Box::new(candidate.clone())), by }),
         Ok(Published::Incomplete(by)) => {
             Ok(MergeResult::Incomplete { candidate: Box::new(candidate.clone()), by })
@@ -414,9 +417,10 @@ pub(in crate::orchestrator::effects) async fn published(
             if let Err(error) = shared.workspace.recover().await {
                 shared.notice(NoticeCode::Workspace, Some(task), error.report());
             }
-            match is_published(shared, Some(task), candidate).await {
-                Ok(true) => Ok(merged()),
-                Ok(false) => Err(error),
+            match found_in_targets(shared, Some(task), candidate).await {
+                Ok(InTargets::All) => Ok(merged()),
+                Ok(InTargets::Some(by)) => Ok(MergeResult::Held { candidate: None, by }),
+                Ok(InTargets::None) => Err(error),
                 Err(_) => Ok(MergeResult::Unknown { candidate: Box::new(candidate.clone()) }),
             }
         }

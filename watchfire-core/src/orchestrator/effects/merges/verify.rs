@@ -35,6 +35,7 @@ pub(in crate::orchestrator::effects) async fn run(
         // No agent's repository is shown: the scratch folder is a plain tree.
         binds: provided.binds,
         is_workspace: false,
+        others: Vec::new(),
     };
     let commands = Commands::new(shared, project, settings, &life.options, place).await?;
     let mut failure = Ok(None);

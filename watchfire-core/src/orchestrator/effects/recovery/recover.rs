@@ -16,11 +16,11 @@ use crate::orchestrator::effects::attempts::{Visit, claimed, go_on_with, stamp};
 use crate::orchestrator::effects::capture::{try_capture, without_capture};
 use crate::orchestrator::effects::claims;
 use crate::orchestrator::effects::outcome::{outcome_of, uncaptured, unless_unfinished};
-use crate::orchestrator::effects::publication::{ask_again, is_published};
+use crate::orchestrator::effects::publication::{answer, ask_again, found_in_targets};
 use crate::orchestrator::shared::{Control, ProjectShared, blocking, caught};
 use crate::process::{Liveness, end_marked};
 use crate::schedule::{
-    Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef, StopReason,
+    ChatPlace, Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef, StopReason,
 };
 use crate::session::{Claim, Completion, SessionDirectory};
 use crate::workspace::Recovery;
@@ -42,6 +42,9 @@ pub(crate) fn report_recovery(shared: &ProjectShared, recovery: &Recovery) {
     }
     for obstacle in &recovery.incomplete {
         shared.notice(NoticeCode::Workspace, None, format!("published, but not checked out: {obstacle}"));
+    }
+    for obstacle in &recovery.half {
+        shared.notice(NoticeCode::Workspace, None, obstacle.to_string());
     }
 }
 
@@ -81,8 +84,8 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
             LifeState::Publishing { candidate } | LifeState::Held { candidate: Some(candidate), .. } => {
                 // Only git knows. An error is not an answer, so the life keeps its state and the target is
                 // asked again.
-                match is_published(shared, task, candidate).await {
-                    Ok(contained) => shared.report(Fact::Published { life: id, contained }),
+                match found_in_targets(shared, task, candidate).await {
+                    Ok(found) => shared.report(answer(id, found)),
                     Err(_) => {
                         tokio::spawn(ask_again(Arc::clone(shared), id, (**candidate).clone()));
                     }
@@ -379,9 +382,13 @@ pub(crate) async fn sessions_left(shared: &ProjectShared, lives: &Ledger) -> Res
 }
 
 /// Imports `memory.md` of lost sessions, and removes their folders.
-pub(crate) async fn sweep(shared: &ProjectShared, left: impl IntoIterator<Item = SessionDirectory>) {
+pub(crate) async fn sweep(shared: &Arc<ProjectShared>, left: impl IntoIterator<Item = SessionDirectory>) {
     for directory in left {
         reached(|| "sweeping");
+        // A trial in the root has no life that would leave it.
+        if let Some(session) = directory.session() {
+            Visit::new(shared, session, ChatPlace::Root).leave().await;
+        }
         if let Err(error) = files::import_memory(&*shared.store, &directory, None).await {
             shared.notice(NoticeCode::Cleanup, None, format!("importing memory.md: {}", error.report()));
         }

@@ -152,7 +152,7 @@ impl World {
 }
 
 fn merged() -> MergeResult {
-    MergeResult::Ended(Ending::Merged { commit: None, target: None })
+    MergeResult::Ended(Ending::merged(None, None))
 }
 
 fn failed_to_verify() -> MergeResult {

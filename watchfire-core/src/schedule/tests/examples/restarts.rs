@@ -199,6 +199,23 @@ fn held_work_is_tried_again_and_published_when_the_obstacle_is_gone() {
     assert_eq!(world.ending(1), "merged");
 }
 
+#[test]
+fn half_published_work_waits_for_a_person() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    world.run(Scope::All);
+    world.come_to_publish(1, 1);
+    let life = world.life(1).id;
+    let by = Obstacle::new(ObstacleKind::HalfPublished, "half published");
+    world.feed(Fact::HalfPublished { life, by: by.clone() });
+    // Without its candidate, whose base is not the target's any more: nothing tries it again by itself.
+    assert_eq!(world.life(1).state, LifeState::Held { candidate: None, by });
+    world.pass(3_600_000);
+    assert_eq!((world.state(1), world.effects.len()), ("held", 0));
+    world.ask(Request::Merge { task: n(1), target: "main".into(), accept: Accept::default() }).unwrap();
+    world.drain();
+    assert_eq!(world.ending(1), "merged");
+}
+
 /// Otherwise its summary could call work held that is merged a moment later.
 #[test]
 fn a_run_waits_for_held_work_that_is_being_tried() {
