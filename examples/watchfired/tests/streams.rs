@@ -3,7 +3,6 @@
 mod support;
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use support::{PATIENCE, Running, World, id, start, until, until_task};
 use tonic::{Code, Streaming};
@@ -396,11 +395,9 @@ async fn calls_are_answered_while_agents_print() {
     for number in 1..=10 {
         until_task(&daemon, &project, number, "running").await;
     }
-    let began = Instant::now();
     for _ in 0..10 {
-        daemon.service().get_status(()).await.unwrap();
+        let status = tokio::time::timeout(PATIENCE, daemon.service().get_status(())).await;
+        assert_eq!(status.expect("an answer in time").unwrap().into_inner().active_agents.len(), 10);
     }
-    // Some three times what it takes on two cores.
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     daemon.agents().stop_agent(id(&project)).await.unwrap();
 }

@@ -12,7 +12,7 @@ use watchfire_core::store::{Change, TaskQuery};
 use watchfire_core::{ErrorKind, Result};
 
 use super::follow::{Opened, Out, closed, stream};
-use super::status::{mode_of, name, of_life};
+use super::status::{self, mode_of, of_life};
 use crate::Daemon;
 
 pub(super) type Events = Out<proto::Event>;
@@ -173,7 +173,7 @@ impl Followed {
         };
         let over = proto::AgentStatus {
             project_id: self.project.id().to_string(),
-            project_name: name(&self.project).await,
+            project_name: status::name(&self.project).await,
             mode: mode_of(&run.scope).unwrap_or(Mode::Task).to_string(),
             state: state.to_owned(),
             run_id: run.id.0,
@@ -192,7 +192,8 @@ impl Followed {
             _ => "agent_updated",
         };
         let ledger = self.project.ledger().await?;
-        let agent = of_life(&self.project, &ledger, life).await?;
+        let project = status::name(&self.project).await;
+        let agent = of_life(&self.project, &project, &ledger, life).await;
         let mut events = vec![self.event(name, Some(Payload::Agent(agent)))];
         if let (LifeState::Ended { how: Ending::Merged { .. }, .. }, Some(task)) =
             (&life.state, life.subject.task())

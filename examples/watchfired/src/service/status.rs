@@ -13,11 +13,13 @@ use super::convert::{timestamp, wire};
 /// Returns everything that is under way, oldest first.
 pub(crate) async fn all(project: &ProjectHandle) -> Result<Vec<proto::AgentStatus>> {
     let ledger = project.ledger().await?;
-    let mut all = Vec::with_capacity(ledger.lives.len());
-    for life in ledger.lives.values() {
-        all.push(of_life(project, &ledger, life).await?);
+    if ledger.lives.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(all)
+    let name = name(project).await;
+    // At once: each reads a task's file, and waits for its turn beside agents that print.
+    let all = ledger.lives.values().map(|life| of_life(project, &name, &ledger, life));
+    Ok(futures_util::future::join_all(all).await)
 }
 
 /// Returns the status of a project: the status of its newest agent, with everything under way in `all`.
@@ -54,9 +56,10 @@ pub(super) fn mode_of(scope: &Scope) -> Option<Mode> {
 /// Returns the status of one life.
 pub(super) async fn of_life(
     project: &ProjectHandle,
+    project_name: &str,
     ledger: &Ledger,
     life: &Life,
-) -> Result<proto::AgentStatus> {
+) -> proto::AgentStatus {
     let scope = life.run.and_then(|run| ledger.runs.get(&run)).map(|run| &run.scope);
     let mode = scope.and_then(mode_of).unwrap_or(life.subject.mode());
     let about = life.subject.about();
@@ -71,9 +74,9 @@ pub(super) async fn of_life(
         LifeState::Asking { questions, .. } => questions.as_slice(),
         _ => &[],
     };
-    Ok(proto::AgentStatus {
+    proto::AgentStatus {
         project_id: project.id().to_string(),
-        project_name: name(project).await,
+        project_name: project_name.to_owned(),
         is_running: running.is_some(),
         mode: mode.to_string(),
         task_number: about.map_or(0, wire),
@@ -90,7 +93,7 @@ pub(super) async fn of_life(
         all: Vec::new(),
         run_id: life.run.map_or(0, |run| run.0),
         halted: ledger.halted,
-    })
+    }
 }
 
 /// Returns what hinders a life, or its session while it goes on.
