@@ -18,6 +18,12 @@ const GOES_ON: &str = "its agents go on without it; watchfire daemon start takes
 /// Returns an error of the library as a status.
 #[must_use]
 pub fn status(error: &Error) -> Status {
+    status_as(code(error.kind()), error)
+}
+
+/// Returns an error of the library as a status with this code.
+#[must_use]
+pub fn status_as(code: Code, error: &Error) -> Status {
     let mut facts: HashMap<String, String> =
         error.context().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let because: Vec<_> =
@@ -26,7 +32,7 @@ pub fn status(error: &Error) -> Status {
         facts.insert("because".to_owned(), because.join(": "));
     }
     let details = ErrorDetails::with_error_info(error.code(), DOMAIN, facts);
-    Status::with_error_details(code(error.kind()), error.message(), details)
+    Status::with_error_details(code, error.message(), details)
 }
 
 fn code(kind: ErrorKind) -> Code {

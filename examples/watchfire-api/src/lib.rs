@@ -60,6 +60,6 @@ generated! {
 pub use agents_file::{AgentsFile, RunningAgent};
 pub use convert::{delivery_json, event_json, session_json, watch_json, work};
 pub use daemon_file::DaemonFile;
-pub use error::{ApiError, status};
+pub use error::{ApiError, status, status_as};
 pub use server::Server;
 pub use socket::{connect, daemon_socket, listen, listen_as_daemon, sockets};

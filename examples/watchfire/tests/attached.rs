@@ -287,3 +287,14 @@ fn what_has_left_the_screen_is_scrolled_to() {
     press(b"\x1d");
     assert_eq!(terminal.end().1, Some(0));
 }
+
+/// Its terminal takes no more at some point, and the person leaves all the same.
+#[test]
+fn an_agent_that_reads_nothing_does_not_hold_its_viewer() {
+    let attached = Attached::new();
+    let mut terminal = attached.attach(1, (80, 24), "echo begun");
+    terminal.wait_for("begun");
+    std::io::Write::write_all(&mut terminal.keys, &[b'x'; 300_000]).unwrap();
+    std::io::Write::write_all(&mut terminal.keys, b"\x1d").unwrap();
+    assert_eq!(terminal.end().1, Some(0));
+}

@@ -88,7 +88,7 @@ fn only_for_those_who_ask() {
     assert!(home.to_string().contains("your home folder"), "{home}");
     let inside = world.empty("watchfire-home/inside");
     let error = world.run(&inside, ["init", "--plain", "--yes", "--json"]).code(1).json_error();
-    assert!(error.to_string().contains("lies in the Watchfire home"), "{error}");
+    assert!(error.to_string().contains("Watchfire's own folder"), "{error}");
     let repo = world.repo("repo");
     let error = world.run(&repo, ["init", "--plain", "--yes", "--json"]).code(1).json_error();
     assert!(error.to_string().contains("leave out --plain"), "{error}");

@@ -34,11 +34,15 @@ pub(crate) async fn keep(daemon: Daemon) {
 
 /// Removes the file, unless agents go on: then it says which.
 pub(crate) fn close(home: &Path, agents_go_on: bool) {
-    let is_empty = AgentsFile::read(home).ok().flatten().is_none_or(|file| file.agents.is_empty());
-    if is_empty || !agents_go_on {
+    if !names_agents(home) || !agents_go_on {
         // One that cannot be removed says what was.
         let _ = AgentsFile::remove(home);
     }
+}
+
+/// Returns true if the file says that agents went on when the daemon before ended, or was killed.
+pub(crate) fn names_agents(home: &Path) -> bool {
+    AgentsFile::read(home).ok().flatten().is_some_and(|file| !file.agents.is_empty())
 }
 
 async fn now(daemon: &Daemon) -> Result<AgentsFile> {

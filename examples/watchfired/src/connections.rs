@@ -1,29 +1,68 @@
-//! Connections of clients: how many there are, a bound for them, because an agent that can reach the port must not use up the
-//! daemon's descriptors, and a socket that stays where clients look for it.
+//! Connections of clients: how many there are, bounds for their number and for those without a token, because an agent that can
+//! reach the port must neither use up the daemon's descriptors nor keep others out, and a socket that stays where clients look for
+//! it.
 
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::{Sleep, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::Connected;
 
 /// Pause between two looks for the socket's file.
 const LOOK: Duration = Duration::from_secs(2);
+/// Time that a connection to a port has for its first request with the token.
+const TOKEN: Duration = Duration::from_secs(10);
 
 /// A connection that counts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted<C> {
     connection: C,
+    admission: Admission,
+    /// The end of its time for a request with the token, until it had one.
+    limit: Option<Pin<Box<Sleep>>>,
     _permit: OwnedSemaphorePermit,
-    _present: Present,
+}
+
+/// Whether a connection is known to be a client's. It counts as one from then on.
+#[derive(Clone, Debug)]
+pub(crate) struct Admission(Arc<Admitted>);
+
+#[derive(Debug)]
+struct Admitted {
+    clients: Clients,
+    present: OnceLock<Present>,
+}
+
+impl Admission {
+    fn new(clients: &Clients) -> Self {
+        Self(Arc::new(Admitted { clients: clients.clone(), present: OnceLock::new() }))
+    }
+
+    pub(crate) fn admit(&self) {
+        self.0.present.get_or_init(|| Present::new(&self.0.clients));
+    }
+
+    fn is_admitted(&self) -> bool {
+        self.0.present.get().is_some()
+    }
+}
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Entrance {
+    /// The person's programs alone.
+    Socket,
+    /// Any program of the machine, so that each connection must show the token in time.
+    Port,
 }
 
 /// The number of clients that are connected.
@@ -50,15 +89,30 @@ impl Drop for Present {
 pub(crate) fn bounded<C>(
     connections: impl Stream<Item = io::Result<C>>,
     most: usize,
+    entrance: Entrance,
     clients: Clients,
 ) -> impl Stream<Item = io::Result<Counted<C>>> {
     let permits = Arc::new(Semaphore::new(most));
-    connections.filter_map(move |connection| match connection {
-        Ok(connection) => {
-            let permit = Arc::clone(&permits).try_acquire_owned().ok()?;
-            Some(Ok(Counted { connection, _permit: permit, _present: Present::new(&clients) }))
+    let mut is_full = false;
+    connections.filter_map(move |connection| {
+        let connection = match connection {
+            Ok(connection) => connection,
+            Err(error) => return Some(Err(error)),
+        };
+        let permit = Arc::clone(&permits).try_acquire_owned().ok();
+        if permit.is_none() && !is_full {
+            tracing::warn!("{most} connections are open; further ones are closed");
         }
-        Err(error) => Some(Err(error)),
+        is_full = permit.is_none();
+        let admission = Admission::new(&clients);
+        let limit = match entrance {
+            Entrance::Socket => {
+                admission.admit();
+                None
+            }
+            Entrance::Port => Some(Box::pin(sleep(TOKEN))),
+        };
+        permit.map(|permit| Ok(Counted { connection, admission, limit, _permit: permit }))
     })
 }
 
@@ -94,11 +148,11 @@ pub(crate) fn on_socket(
     ReceiverStream::new(receive)
 }
 
-impl<C: Connected> Connected for Counted<C> {
-    type ConnectInfo = C::ConnectInfo;
+impl<C> Connected for Counted<C> {
+    type ConnectInfo = Admission;
 
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.connection.connect_info()
+    fn connect_info(&self) -> Admission {
+        self.admission.clone()
     }
 }
 
@@ -108,6 +162,15 @@ impl<C: AsyncRead + Unpin> AsyncRead for Counted<C> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.admission.is_admitted() {
+            self.limit = None;
+        }
+        if self.limit.as_mut().is_some_and(|limit| limit.as_mut().poll(context).is_ready()) {
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "no request with the token in time",
+            )));
+        }
         Pin::new(&mut self.connection).poll_read(context, buffer)
     }
 }

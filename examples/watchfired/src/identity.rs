@@ -12,10 +12,13 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, AUTHORIZATION, HOST, ORIGIN, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 use tower_layer::Layer;
 use tower_service::Service;
+use watchfire_core::{Error, ErrorKind};
+
+use crate::connections::Admission;
 
 /// Requests that a page may send, and parts of answers that it may read.
 const HEADERS: HeaderValue =
@@ -77,6 +80,12 @@ impl Guard {
     }
 }
 
+fn refused(code: Code, why: &'static str) -> Status {
+    let kind =
+        if code == Code::Unauthenticated { ErrorKind::Unauthorized } else { ErrorKind::PermissionDenied };
+    watchfire_api::status_as(code, &Error::new(kind, why))
+}
+
 impl Rules {
     /// Returns the reason to refuse a request.
     fn refusal<B>(&self, request: &Request<B>) -> Option<Status> {
@@ -85,13 +94,13 @@ impl Rules {
         let host = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let host = host.or_else(|| headers.get(HOST).map(HeaderValue::as_bytes)).unwrap_or_default();
         if !self.hosts.include(host) {
-            return Some(Status::permission_denied("the host of the request is not this machine"));
+            return Some(refused(Code::PermissionDenied, "the host of the request is not this machine"));
         }
         if headers.contains_key(ORIGIN) && self.allowed(headers).is_none() {
-            return Some(Status::permission_denied("pages of this origin may not call"));
+            return Some(refused(Code::PermissionDenied, "pages of this origin may not call"));
         }
         if !self.has_token(headers) {
-            return Some(Status::unauthenticated("the token of daemon.yaml is missing or wrong"));
+            return Some(refused(Code::Unauthenticated, "the token of daemon.yaml is missing or wrong"));
         }
         None
     }
@@ -164,6 +173,9 @@ where
         if let Some(answer) = answer {
             return Box::pin(std::future::ready(Ok(answer)));
         }
+        if let Some(admission) = request.extensions().get::<Admission>() {
+            admission.admit();
+        }
         let origin = self.rules.allowed(request.headers()).cloned();
         let response = self.inner.call(request);
         Box::pin(async move {
@@ -188,7 +200,7 @@ mod tests {
         Rules { token: "secret".to_owned(), hosts: Hosts::Loopback, origins }
     }
 
-    fn refused(headers: &[(&str, &str)]) -> Option<tonic::Code> {
+    fn refused(headers: &[(&str, &str)]) -> Option<Code> {
         let mut request = Request::builder().uri("/watchfire.DaemonService/Ping");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -201,7 +213,7 @@ mod tests {
         let (ours, good) = (("host", "127.0.0.1:4000"), ("authorization", "Bearer secret"));
         assert_eq!(refused(&[ours, good]), None);
         assert_eq!(refused(&[("host", "localhost:4000"), good]), None);
-        let denied = Some(tonic::Code::Unauthenticated);
+        let denied = Some(Code::Unauthenticated);
         for bad in
             ["", "secret", "Bearer ", "Bearer secreT", "Bearer secret2", "bearer secret", "Basic secret"]
         {
@@ -215,7 +227,7 @@ mod tests {
     #[test]
     fn neither_other_names_nor_other_pages_get_in() {
         let good = ("authorization", "Bearer secret");
-        let denied = Some(tonic::Code::PermissionDenied);
+        let denied = Some(Code::PermissionDenied);
         for host in [
             "evil.example:4000",
             "localhost.evil.example:4000",

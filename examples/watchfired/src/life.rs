@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::service::Routes;
@@ -29,7 +30,7 @@ use watchfire_api::{DESCRIPTORS, DaemonFile, Server};
 use watchfire_core::files::FileLock;
 use watchfire_core::{Error, ErrorKind, Result};
 
-use crate::connections::{Clients, bounded, on_socket};
+use crate::connections::{Clients, Entrance, bounded, on_socket};
 use crate::deadline::Deadlines;
 use crate::identity::Guard;
 use crate::{Daemon, agents_file, compose, last_client};
@@ -40,6 +41,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const AT_ONCE: u32 = 256;
 /// Upper bound for the connections to the port, and to the socket.
 const CONNECTIONS: usize = 256;
+/// Time limit for the projects of agents that an earlier daemon left at work, before clients are answered.
+const OPENING: Duration = Duration::from_secs(5);
 /// Time that clients have to take the end of their streams.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -141,6 +144,12 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     // Before a project is opened, so that nothing is missing.
     #[cfg(feature = "otel")]
     let telemetry = crate::otel::Telemetry::start(&daemon, options.otlp_endpoint.as_deref());
+    let (opened, mut opening) = watch::channel(false);
+    let following = tokio::spawn(follow_home(daemon.clone(), opened));
+    if agents_file::names_agents(home) {
+        // Whoever asks what runs is not told of them before their projects are open.
+        let _ = tokio::time::timeout(OPENING, opening.wait_for(|opened| *opened)).await;
+    }
     let failed = |error: io::Error| {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
         let error = Error::io("listening on the loopback interface", error).with("port", options.port);
@@ -184,7 +193,6 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     file.write(home)?;
     ready(&file);
     tracing::info!(port = address.port(), pid = file.pid, "the daemon is ready");
-    let following = tokio::spawn(follow_home(daemon.clone()));
     let writing = tokio::spawn(agents_file::keep(daemon.clone()));
     tokio::select! {
         () = daemon.ended() => {}
@@ -228,13 +236,14 @@ pub async fn run(home: &Path, options: Options, ready: impl FnOnce(&DaemonFile))
     Ok(())
 }
 
-/// Opens the projects, and follows the index of the home from then on.
-async fn follow_home(daemon: Daemon) {
+/// Opens the projects, says so in `opened`, and follows the index of the home from then on.
+async fn follow_home(daemon: Daemon, opened: watch::Sender<bool>) {
     let mut changes = daemon.home().subscribe();
     loop {
         if let Err(error) = daemon.open_all().await {
             tracing::warn!("the projects cannot be read: {}", error.report());
         }
+        opened.send_replace(true);
         if changes.next().await.is_none() {
             return;
         }
@@ -249,10 +258,10 @@ async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, guard: G
         peer.is_some_and(|peer| peer.uid() == own)
     });
     let on_port = serve_network(daemon.clone(), "port", guard, TcpListenerStream::new(port), clients.clone());
-    let on_socket = builder()
-        .layer(Deadlines)
-        .add_routes(routes(&daemon))
-        .serve_with_incoming_shutdown(bounded(connections, CONNECTIONS, clients), daemon.ended());
+    let on_socket = builder().layer(Deadlines).add_routes(routes(&daemon)).serve_with_incoming_shutdown(
+        bounded(connections, CONNECTIONS, Entrance::Socket, clients),
+        daemon.ended(),
+    );
     let (on_socket, ()) = tokio::join!(on_socket, on_port);
     tell_end("socket", on_socket);
 }
@@ -274,7 +283,10 @@ async fn serve_network<C>(
         .layer(GrpcWebLayer::new())
         .layer(Deadlines)
         .add_routes(routes(&daemon))
-        .serve_with_incoming_shutdown(bounded(connections, CONNECTIONS, clients), daemon.ended());
+        .serve_with_incoming_shutdown(
+            bounded(connections, CONNECTIONS, Entrance::Port, clients),
+            daemon.ended(),
+        );
     tell_end(place, served.await);
 }
 

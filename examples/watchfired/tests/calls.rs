@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
 use support::{World, id, start, task_id, until, until_task};
 use tonic::Code;
@@ -26,6 +27,19 @@ async fn projects_are_made_changed_and_left() {
     assert_eq!(error.code, "already_exists");
     let relative = proto::CreateProjectRequest { path: "shop".to_owned(), ..Default::default() };
     assert_eq!(projects.create_project(relative).await.unwrap_err().code(), Code::InvalidArgument);
+    // Neither everything that the person has, nor what is ours.
+    for path in ["/".into(), world.path("home"), world.home.clone(), world.home.join("new/project")] {
+        let request = proto::CreateProjectRequest { path: path.display().to_string(), ..Default::default() };
+        let refused = projects.create_project(request).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{}: {refused:?}", path.display());
+        assert!(path.as_path() == Path::new("/") || !path.join(".git").exists());
+    }
+    assert!(!world.home.join("new").exists());
+    let title = "one\ntwo".to_owned();
+    let project_id = made.project_id.clone();
+    let request = proto::CreateTaskRequest { project_id, title, ..Default::default() };
+    let refused = ApiError::from(daemon.tasks().create_task(request).await.unwrap_err());
+    assert_eq!((refused.code.as_str(), refused.details["field"].as_str()), ("invalid_input", "title"));
 
     // A folder that is not there is made, with a repository in it.
     let fresh = proto::CreateProjectRequest {

@@ -41,7 +41,8 @@ fn call(file: &DaemonFile, method: &str, path: &str, headers: &[(&str, &str)]) -
     String::from_utf8_lossy(&exchange(file, &request)).to_lowercase()
 }
 
-/// Whoever holds connections to the port keeps neither the daemon nor its socket from answering, and who closes them makes room.
+/// Whoever holds connections to the port keeps neither the daemon nor its socket from answering, and others from the port only for
+/// the time that a connection has to show the token.
 #[tokio::test]
 async fn connections_are_bounded() {
     let world = World::new();
@@ -58,7 +59,6 @@ async fn connections_are_bounded() {
         (1..=256).contains(&open)
     })
     .await;
-    held.clear();
     until("there is room again", || async {
         let address = format!("http://{}:{}", running.file.host, running.file.port);
         let Ok(channel) = Endpoint::from_shared(address).unwrap().connect().await else { return false };
@@ -67,6 +67,7 @@ async fn connections_are_bounded() {
         service.ping(()).await.is_ok()
     })
     .await;
+    drop(held);
 }
 
 /// Returns whether the other side has not closed a connection on which it sends nothing.
@@ -87,6 +88,7 @@ async fn only_the_token_opens_the_port() {
         let bad = on_port(file, token).await;
         let refused = DaemonServiceClient::new(bad.clone()).ping(()).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated, "{token}");
+        assert_eq!(watchfire_api::ApiError::from(refused).code, "unauthorized");
         let refused = DaemonServiceClient::new(bad.clone()).shutdown(()).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated, "{token}");
         let refused = ProjectServiceClient::new(bad).list_projects(()).await.unwrap_err();

@@ -109,6 +109,9 @@ async fn agents_outlive_the_daemon() {
     assert!(running.child.wait().unwrap().success());
     let mut running = world.start(&[]);
     let again = world.connect().await;
+    // Its first answer knows the agents that went on.
+    let first = again.service().get_status(()).await.unwrap().into_inner();
+    assert_eq!((first.projects, first.active_agents.len()), (1, 1), "{first:?}");
     until_task(&again, &project, 1, "running").await;
     let now = again.agents().get_agent_status(id(&project)).await.unwrap().into_inner();
     assert_eq!((now.session_id.as_str(), now.is_running), (session.as_str(), true));

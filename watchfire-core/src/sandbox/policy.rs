@@ -208,27 +208,37 @@ impl NamePattern {
     /// Returns true if a name matches, wherever the file is.
     #[must_use]
     pub fn matches_name(&self, name: &OsStr) -> bool {
+        let name = name.as_encoded_bytes();
         // `.ENV` is read by no program that `.env` is not, and on some file systems it is the same file.
-        let name = name.to_string_lossy().to_ascii_lowercase();
-        let any =
-            |patterns: &[String]| patterns.iter().any(|pattern| glob(&pattern.to_ascii_lowercase(), &name));
+        let any = |patterns: &[String]| {
+            patterns.iter().any(|pattern| glob_by(pattern.as_bytes(), name, <[u8]>::eq_ignore_ascii_case))
+        };
         any(&self.names) && !any(&self.except)
     }
 }
 
 /// Returns true if `name` matches `pattern`, in which each `*` stands for anything.
 pub(super) fn glob(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
+    glob_by(pattern.as_bytes(), name.as_bytes(), |one, other| one == other)
+}
+
+/// Does the same where `is_same` compares parts of one length. Allocates nothing: the files of a whole folder are matched while
+/// an agent waits for its start.
+fn glob_by(pattern: &[u8], name: &[u8], is_same: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+    let mut parts = pattern.split(|byte| *byte == b'*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some((start, mut rest)) = name.split_at_checked(first.len()) else { return false };
+    if !is_same(start, first) {
+        return false;
+    }
     // Without a `*` the pattern is a literal name.
     let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
+    for part in parts.filter(|part| !part.is_empty()) {
         // The earliest place leaves the most for what follows.
-        let Some(at) = rest.find(part) else { return false };
+        let Some(at) = rest.windows(part.len()).position(|there| is_same(there, part)) else { return false };
         rest = &rest[at + part.len()..];
     }
-    rest.ends_with(last)
+    rest.len().checked_sub(last.len()).is_some_and(|at| is_same(&rest[at..], last))
 }
 
 /// Access to the network.

@@ -499,6 +499,13 @@ async fn a_chat_takes_input_and_size() {
     within(session.ended()).await;
     is_kind(session.send("more").await, ErrorKind::TargetOff);
     is_kind(within(world.project.chat(request())).await, ErrorKind::TargetOff);
+    // The next one begins as soon as this one has ended, also before its life is closed.
+    for _ in 0..10 {
+        let session =
+            within(world.project.chat(ChatRequest::new().with_sandbox(not_sandboxed()))).await.unwrap();
+        session.stop();
+        within(session.ended()).await;
+    }
 }
 
 /// Its id is the same: the copy's first start would settle what a killed start left of the original.

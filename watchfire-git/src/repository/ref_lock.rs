@@ -105,3 +105,63 @@ fn is_older(project: &Project, lock: &Path) -> bool {
     let modified = fs::symlink_metadata(lock).and_then(|found| found.modified());
     modified.is_ok_and(|modified| modified < project.opened)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::GitOptions;
+
+    const COMMIT: &str = "0123456789012345678901234567890123456789";
+
+    /// Makes a repository in which `content` locks `main`, changed an hour from now: the clock was set back since.
+    fn locked(content: &str) -> (tempfile::TempDir, Project, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        git2::Repository::init(dir.path()).unwrap();
+        let project = Project::find(dir.path(), GitOptions::default()).unwrap();
+        let lock = project.common.join("refs/heads/main.lock");
+        fs::write(&lock, content).unwrap();
+        let later = SystemTime::now() + Duration::from_secs(3600);
+        File::options().write(true).open(&lock).unwrap().set_modified(later).unwrap();
+        (dir, project, lock)
+    }
+
+    #[test]
+    fn a_lock_of_a_killed_publication_is_released_where_the_clock_was_set_back() {
+        let (_dir, project, lock) = locked("");
+        release_target(&project, "main", COMMIT);
+        assert!(!lock.exists(), "an empty lock is left");
+        let (_dir, project, lock) = locked(&format!("{COMMIT}\n"));
+        release_target(&project, "main", COMMIT);
+        assert!(!lock.exists(), "the publication's own lock is left");
+    }
+
+    #[test]
+    fn a_lock_of_another_change_stays() {
+        let (_dir, project, lock) = locked(&COMMIT.replace('0', "f"));
+        release_target(&project, "main", COMMIT);
+        assert!(lock.exists(), "another commit's lock is gone");
+
+        // Taken again and again, as by a person's git.
+        let (_dir, project, lock) = locked("");
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let other = lock.with_extension("other");
+                    fs::write(&other, "").unwrap();
+                    let later = SystemTime::now() + Duration::from_secs(3600);
+                    File::options().write(true).open(&other).unwrap().set_modified(later).unwrap();
+                    fs::rename(&other, &lock).unwrap();
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            release_target(&project, "main", COMMIT);
+            over.store(true, Ordering::Relaxed);
+        });
+        assert!(lock.exists(), "a lock in use is gone");
+    }
+}

@@ -77,9 +77,7 @@ async fn tasks(report: &mut Report, sandbox: &str) -> Result<()> {
         }
         let (mut floors, mut took, mut git) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..TASKS {
-            while ready > 0
-                && !world.root.join(".git/watchfire/ready").read_dir().is_ok_and(|it| it.count() >= ready)
-            {
+            while ready_folders(&world.root) < ready {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             floors.push(floor()? + namespaces(is_confined)? + synced(world.temp.path())?);
@@ -97,6 +95,12 @@ async fn tasks(report: &mut Report, sandbox: &str) -> Result<()> {
         world.orchestrator.shutdown().await;
     }
     Ok(())
+}
+
+/// Returns the number of folders that are ready. Those under way have names of their own.
+fn ready_folders(root: &Path) -> usize {
+    let there = root.join(".git/watchfire/ready").read_dir().into_iter().flatten().flatten();
+    there.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b".")).count()
 }
 
 /// Starts a task, and ends it after its first byte. Returns the milliseconds until then.

@@ -7,6 +7,7 @@ mod scroll;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -38,6 +39,11 @@ use crate::{compose, terminal};
 /// Exit code of a client whose session was cut off, and of one that could not attach.
 const CUT_OFF: u8 = 254;
 const NOT_ATTACHED: u8 = 255;
+/// Upper bound for keys that wait for an agent, and for those of one message.
+const TYPED: usize = 1 << 20;
+const AT_ONCE: usize = 64 << 10;
+/// Time limit for the keys before the one that detaches, and for the lines that the person scrolls to.
+const SOON: Duration = Duration::from_secs(1);
 /// Pause between two looks for a daemon that comes back.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -202,7 +208,7 @@ async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<Age
 async fn detached(shown: &mut Shown, keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>) {
     while let Some(typed) = keys.recv().await {
         let before = shown.keys.before_detach(&typed);
-        shown.typed.extend_from_slice(before);
+        shown.keep(before);
         if before.len() < typed.len() {
             return;
         }
@@ -300,21 +306,30 @@ impl Viewer {
             format: ScreenFormat::Changes.into(),
             meta: Some(meta("cli")),
         };
-        let mut screen = match agents.subscribe_screen(request).await {
+        let subscribed = tokio::select! {
+            subscribed = agents.subscribe_screen(request) => subscribed,
+            () = detached(shown, keys) => return Left::End(End::Detached),
+        };
+        let mut screen = match subscribed {
             Ok(screen) => screen.into_inner(),
             Err(error) => return Left::Error(error.into()),
         };
         // Whole again with the first message.
         shown.forget();
         if shown.size.is_ours() {
-            self.fit(daemon, shown).await;
+            self.fit(shown);
         }
-        let typed = std::mem::take(&mut shown.typed);
-        if !typed.is_empty() {
-            self.send(daemon, typed).await;
-        }
+        let mut sending = None;
         loop {
+            sending = sending.or_else(|| self.next(daemon, shown));
+            let sent = async {
+                match &mut sending {
+                    Some(request) => request.await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                () = sent => sending = None,
                 buffer = screen.message() => match buffer {
                     Ok(Some(ScreenBuffer { end: Some(end), .. })) => return Left::End(End::Over(end)),
                     Ok(Some(buffer)) => {
@@ -327,7 +342,7 @@ impl Viewer {
                 _ = resized.recv() => {
                     let is_ours = shown.size.is_ours();
                     if is_ours {
-                        self.fit(daemon, shown).await;
+                        self.fit(shown);
                     }
                     match shown.back {
                         Some(back) => self.scroll(daemon, shown, Some(back)).await,
@@ -351,9 +366,9 @@ impl Viewer {
                         // Who types has the size, too: another viewer may have changed it.
                         let fits = shown.screen.as_ref().is_none_or(|screen| screen.size == terminal::size());
                         if !fits || !shown.size.is_ours() {
-                            self.fit(daemon, shown).await;
+                            self.fit(shown);
                         }
-                        self.send(daemon, through).await;
+                        shown.keep(&through);
                     }
                     if ends && self.is_chat && !self.read_only {
                         let chat = ProjectId {
@@ -362,10 +377,18 @@ impl Viewer {
                             session_id: self.session.clone(),
                         };
                         // It waits for the end. Without the daemon there is nothing to end here.
-                        let _ = agents.stop_agent(chat).await;
-                        return Left::End(End::Ended);
+                        return Left::End(tokio::select! {
+                            _ = agents.stop_agent(chat) => End::Ended,
+                            () = detached(shown, keys) => End::Detached,
+                        });
                     }
                     if detaches || ends {
+                        let rest = async {
+                            while let Some(request) = sending.take().or_else(|| self.next(daemon, shown)) {
+                                request.await;
+                            }
+                        };
+                        let _ = tokio::time::timeout(SOON, rest).await;
                         return Left::End(End::Detached);
                     }
                 }
@@ -393,7 +416,8 @@ impl Viewer {
         let Some(screen) = &shown.screen else { return };
         let painted = match back {
             Some(back) => {
-                back.paint(daemon, (&self.project, &self.session), screen, terminal::size()).await.ok()
+                let painted = back.paint(daemon, (&self.project, &self.session), screen, terminal::size());
+                tokio::time::timeout(SOON, painted).await.ok().and_then(|painted| painted.ok())
             }
             None => None,
         };
@@ -404,32 +428,31 @@ impl Viewer {
         }
     }
 
-    async fn send(&self, daemon: &Daemon, data: Vec<u8>) {
-        if self.read_only {
-            return;
+    /// Gives the agent the size of this terminal, before what is typed. The newest viewer has it, and then the one that types.
+    fn fit(&self, shown: &mut Shown) {
+        if !self.read_only {
+            shown.size = Given { size: Some(terminal::size()), ..Given::default() };
+            shown.fits = true;
         }
-        let (project_id, session_id) = (self.project.clone(), self.session.clone());
-        let request = SendInputRequest { project_id, session_id, data, meta: None };
-        // The end of the session is seen on its screen.
-        let _ = daemon.agents().send_input(request).await;
     }
 
-    /// Gives the agent the size of this terminal. The newest viewer has it, and then the one that types.
-    async fn fit(&self, daemon: &Daemon, shown: &mut Shown) {
-        if self.read_only {
-            return;
+    /// Returns the next request to the agent: its size, or keys. Its caller does not wait for it, because the agent may read nothing
+    /// for ever. The end of the session is seen on its screen.
+    fn next(&self, daemon: &Daemon, shown: &mut Shown) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let mut agents = daemon.agents();
+        let (project_id, session_id) = (self.project.clone(), self.session.clone());
+        if std::mem::take(&mut shown.fits) {
+            let size = terminal::size();
+            let (rows, cols) = (size.rows().into(), size.cols().into());
+            let request = ResizeRequest { project_id, session_id, rows, cols, meta: None };
+            return Some(Box::pin(async move { drop(agents.resize(request).await) }));
         }
-        let size = terminal::size();
-        shown.size = Given { size: Some(size), ..Given::default() };
-        let request = ResizeRequest {
-            project_id: self.project.clone(),
-            session_id: self.session.clone(),
-            rows: size.rows().into(),
-            cols: size.cols().into(),
-            meta: None,
-        };
-        // The end of the session is seen on its screen.
-        let _ = daemon.agents().resize(request).await;
+        if shown.typed.is_empty() || self.read_only {
+            return None;
+        }
+        let data = shown.typed.drain(..shown.typed.len().min(AT_ONCE)).collect();
+        let request = SendInputRequest { project_id, session_id, data, meta: None };
+        Some(Box::pin(async move { drop(agents.send_input(request).await) }))
     }
 }
 
@@ -497,8 +520,10 @@ struct Shown {
     lost: Option<Instant>,
     /// Set if it was lost because it was asked to end.
     stopped: bool,
-    /// Keys that were typed since.
+    /// Keys that the agent has not got yet.
     typed: Vec<u8>,
+    /// Set while the agent has not got the size of this terminal.
+    fits: bool,
 }
 
 impl Shown {
@@ -516,7 +541,16 @@ impl Shown {
             lost: None,
             stopped: false,
             typed: Vec::new(),
+            fits: false,
         }
+    }
+
+    /// Keeps keys for the agent.
+    fn keep(&mut self, typed: &[u8]) {
+        if self.typed.len() + typed.len() > TYPED {
+            return self.say("the agent reads nothing; what you type now is lost");
+        }
+        self.typed.extend_from_slice(typed);
     }
 
     fn forget(&mut self) {

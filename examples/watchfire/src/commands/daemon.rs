@@ -179,6 +179,7 @@ async fn start(context: &Context, home: &Path, args: &DaemonArgs) -> Result<Exit
     // Its own error would be in its log.
     options.check()?;
     if let Ok(daemon) = Daemon::connect(home).await {
+        let daemon = of_this_release(home, daemon).await?;
         let status = status_of(&daemon).await?;
         tell(context, home, &status, "the daemon runs already");
         let wanted = options.arguments();

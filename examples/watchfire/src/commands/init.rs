@@ -111,9 +111,10 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
     let root = context.directory()?;
     let home = context.home().await?;
     let settings = home.settings().await?;
-    if !args.force {
-        cautions::refuse_everything(&root)?;
-    }
+    home.check_root(&root, args.force).map_err(|error| match error.detail("hint") {
+        None => error.with("hint", "make the project in a folder of its own, or say --force"),
+        Some(_) => error,
+    })?;
     args.agent.iter().try_for_each(|agent| compose::check_agent(agent, &settings))?;
     let exists = root.join(".watchfire/project.yaml").is_file();
     let plain = args.plain || is_plain(&home, &root).await?;
@@ -121,12 +122,6 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         // The folder of a project that is still to be made is not known. It lies in the home, which is what counts.
         let store = home.snapshots_dir(&root).await?.unwrap_or_else(|| home.path().join("state/snapshots"));
         check_plain(&root, store)?;
-        if home.path().canonicalize().is_ok_and(|home| root.starts_with(home)) {
-            return Err(Error::new(ErrorKind::InvalidInput, "the folder lies in the Watchfire home")
-                .with_path(root)
-                .with("hint", "make the project in a folder of its own")
-                .into());
-        }
     }
     // The person is asked before anything is made, because Ctrl+C may be the answer.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();

@@ -52,6 +52,19 @@ pub(super) fn some(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
+/// Refuses a title or a name that a terminal would not show as one line.
+pub(super) fn check_line(field: &'static str, text: &str) -> Result<()> {
+    match text.chars().find(|c| c.is_control()) {
+        None => Ok(()),
+        Some(c) => {
+            let message = "a control character or a line break, expected one line";
+            Err(Error::new(ErrorKind::InvalidInput, message)
+                .with("field", field)
+                .with("found", format_args!("{c:?}")))
+        }
+    }
+}
+
 pub(super) fn task(info: TaskInfo, project: &str) -> proto::Task {
     let (state, detail) = (info.word().to_owned(), info.detail().unwrap_or_default());
     let held_by = match info.state() {

@@ -54,6 +54,9 @@ impl Daemon {
                 Error::new(ErrorKind::AlreadyExists, "the folder is a project already").with_path(root)
             );
         }
+        convert::check_line("name", &request.name)?;
+        // No call can say that it means the home folder.
+        self.home().check_root(&root, false)?;
         let root = prepared(root).await?;
         let mut new = NewProject::new()
             .with_name(some(&request.name).map(str::to_owned))
@@ -71,6 +74,7 @@ impl Daemon {
 
     async fn change_project(&self, request: proto::UpdateProjectRequest) -> Result<proto::Project> {
         let mut patch = ProjectPatch::new();
+        convert::check_line("name", request.name.as_deref().unwrap_or_default())?;
         patch.name = request.name;
         patch.color = request.color;
         patch.default_branch = request.default_branch;

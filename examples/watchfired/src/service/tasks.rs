@@ -55,6 +55,7 @@ impl Daemon {
     }
 
     async fn create(&self, request: proto::CreateTaskRequest) -> Result<proto::Task> {
+        convert::check_line("title", &request.title)?;
         let store = self.store(&request.project_id).await?;
         let ready = match some(&request.status).map(task_status).transpose()? {
             Some(watchfire_core::model::TaskStatus::Done) => {
@@ -78,6 +79,7 @@ impl Daemon {
 
     async fn update(&self, request: proto::UpdateTaskRequest) -> Result<proto::Task> {
         let mut patch = TaskPatch::new();
+        convert::check_line("title", request.title.as_deref().unwrap_or_default())?;
         patch.title = request.title;
         patch.prompt = request.prompt;
         patch.acceptance_criteria = request.acceptance_criteria;

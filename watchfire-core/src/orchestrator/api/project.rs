@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -15,12 +16,15 @@ use crate::orchestrator::effects;
 use crate::orchestrator::shared::{Message, ProjectShared, Proposal, archive, shut_down};
 use crate::schedule::{
     self, Accepted, CallerEnvironment, CommandId, Ending, Fact, Ledger, Life, LifeId, LifeState, Request,
-    ResumeTarget, RunId, RunOptions, Schedule, StopReason, Wait,
+    ResumeTarget, RunId, RunOptions, Schedule, StopReason, Subject, Wait,
 };
 use crate::session::Session;
 use crate::store::{ProjectPatch, TaskPatch, TaskQuery, TaskStore};
 use crate::workspace::{BranchStatus, Pruned, Removed, Workspace};
 use crate::{Error, ErrorKind, Result};
+
+/// Time limit for the end of a chat before the next one: its work is kept in a moment.
+const CHAT_ENDS: Duration = Duration::from_secs(15);
 
 /// An open project. Cheap to clone.
 #[derive(Clone)]
@@ -301,6 +305,7 @@ impl ProjectHandle {
                 (options.agent, options.place) = (Some(chat.agent), chat.place);
             }
             effects::preflight_session(&self.0, &options).await?;
+            self.chat_before().await?;
         }
         let accepted = self.request(command, Request::Chat { options }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a chat without a life"))?;
@@ -317,6 +322,35 @@ impl ProjectHandle {
         }
     }
 
+    /// Waits for a chat whose agent has ended: it is over for its person, and closed in a moment.
+    async fn chat_before(&self) -> Result<()> {
+        let chat = self.read(|schedule| {
+            let lives = schedule.ledger().lives.values();
+            lives.filter(|life| life.subject == Subject::Chat).next_back().cloned()
+        });
+        let Some(chat) = chat.await? else { return Ok(()) };
+        let session = chat.session.as_ref().and_then(|session| self.session(&session.id));
+        let is_over = matches!(chat.state, LifeState::Ending | LifeState::Capturing)
+            || session.is_some_and(|session| session.has_ended());
+        if !is_over {
+            return Ok(());
+        }
+        let clock = &self.0.inner.clock;
+        tokio::select! {
+            life = self.settled(chat.id) => life.map(drop),
+            // The request says what is open then.
+            () = clock.sleep_until(clock.boot_time() + CHAT_ENDS) => Ok(()),
+        }
+    }
+
+    /// Waits until a life has ended, or waits for a person.
+    pub(super) async fn settled(&self, life: LifeId) -> Result<Life> {
+        let (reply, settled) = oneshot::channel();
+        let project = self.0.id.clone();
+        self.0.inner.reports.send(Message::AwaitLife { project, life, reply });
+        settled.await.map_err(|_| shut_down())
+    }
+
     /// Lets an agent propose the definition of the project or tasks, and returns what it wrote. The proposal
     /// has no effect before it is [accepted](Self::accept).
     ///
@@ -327,10 +361,7 @@ impl ProjectHandle {
         effects::preflight_session(&self.0, &options).await?;
         let accepted = self.request(None, Request::Generate { mode, options }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "no life"))?;
-        let (reply, settled) = oneshot::channel();
-        let project = self.0.id.clone();
-        self.0.inner.reports.send(Message::AwaitLife { project, life, reply });
-        let life = settled.await.map_err(|_| shut_down())?;
+        let life = self.settled(life).await?;
         match life.ending() {
             Some(Ending::Proposed) => effects::proposal(&self.0, life.subject).await,
             Some(Ending::Error { code, message }) => Err(Error::from_code(code, message.clone())),
@@ -392,15 +423,7 @@ impl ProjectHandle {
         self.know_tasks().await?;
         let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
-        self.settled(life).await
-    }
-
-    /// Waits until a life has ended, or waits for a person. Returns its state then.
-    pub(super) async fn settled(&self, life: LifeId) -> Result<LifeState> {
-        let (reply, settled) = oneshot::channel();
-        let project = self.0.id.clone();
-        self.0.inner.reports.send(Message::AwaitLife { project, life, reply });
-        Ok(settled.await.map_err(|_| shut_down())?.state)
+        self.settled(life).await.map(|life| life.state)
     }
 
     /// Returns the ending of a task whose work is merged into `target`, unless its branch got commits since.

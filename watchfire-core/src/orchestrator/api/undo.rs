@@ -109,7 +109,7 @@ impl ProjectHandle {
         let state = match (&info.life, info.ending()) {
             (_, Some(how)) if info.word() == MERGED => LifeState::Ended { how: how.clone() },
             (Some(life), _) if info.task.claims_success() && !life.waits_for_person() => {
-                self.settled(life.id).await?
+                self.settled(life.id).await?.state
             }
             _ if info.task.claims_success() => self.merge_with(by, options).await?,
             (Some(life), _) => life.state.clone(),

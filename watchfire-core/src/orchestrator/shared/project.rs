@@ -84,6 +84,8 @@ impl std::ops::Deref for ProjectShared {
 
 /// Time limit for the clean-ups of a project that is being closed.
 const CLEAN_UPS: Duration = Duration::from_secs(30);
+/// Time that an agent has for its start before folders are made ready for the next.
+const HEAD_START: Duration = Duration::from_secs(1);
 
 /// Number of ended sessions that are kept for readers.
 const ENDED_SESSIONS: usize = 32;
@@ -378,8 +380,13 @@ impl ProjectShared {
         tokio::spawn(async move {
             let count = shared.inner.settings().defaults.ready_worktrees as usize;
             let mut closing = shared.closing.subscribe();
+            let make = async {
+                // The agent that was started a moment ago goes first.
+                shared.inner.clock.sleep_until(shared.inner.clock.boot_time() + HEAD_START).await;
+                shared.workspace.keep_ready(count).await
+            };
             let made = tokio::select! {
-                made = shared.workspace.keep_ready(count) => made,
+                made = make => made,
                 _ = closing.wait_for(|closing| *closing) => Ok(()),
             };
             if let Err(error) = made {

@@ -248,6 +248,15 @@ impl Home {
         .await
     }
 
+    /// Refuses folders that are no place for a project: this home with everything in it, and, unless `anywhere` is set, `/` and the
+    /// person's home folder. The folder need not exist. To be asked before anything is made there.
+    ///
+    /// # Errors
+    /// `invalid_input`.
+    pub fn check_root(&self, root: &Path, anywhere: bool) -> Result<()> {
+        project::check_root(root, self.path(), anywhere)
+    }
+
     /// Turns the folder `root` into a project and registers it: creates `.watchfire/` with `project.yaml`, `tasks/`
     /// and `secrets/instructions.md`. Does not touch git.
     ///

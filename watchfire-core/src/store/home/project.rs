@@ -14,6 +14,38 @@ use crate::store::yaml::atomic::{self, Unread, unreadable};
 use crate::store::yaml::{PATIENCE, already_exists};
 use crate::{Error, ErrorKind, Result};
 
+/// See [`Home::check_root`](super::Home::check_root).
+pub(super) fn check_root(root: &Path, home: &Path, anywhere: bool) -> Result<()> {
+    let root = real(root);
+    let refused = |why: &str| {
+        let message = format!("{why}, and a project is what agents may change");
+        Err(Error::new(ErrorKind::InvalidInput, message).with_path(&root))
+    };
+    if root.starts_with(real(home)) {
+        let error = refused("this is Watchfire's own folder");
+        return error.map_err(|error| error.with("hint", "make the project in a folder of its own"));
+    }
+    if anywhere {
+        return Ok(());
+    }
+    if root.parent().is_none() {
+        return refused("this is the root of the file system");
+    }
+    match std::env::home_dir() {
+        Some(home) if real(&home) == root => refused("this is your home folder"),
+        _ => Ok(()),
+    }
+}
+
+/// Returns a path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|above| {
+        let rest = path.strip_prefix(above).ok()?;
+        above.canonicalize().ok().map(|above| if rest == Path::new("") { above } else { above.join(rest) })
+    });
+    found.unwrap_or_else(|| path.to_owned())
+}
+
 const FILE: &str = "project.yaml";
 
 /// Upper bound for the length of a path, which is the kernel's.

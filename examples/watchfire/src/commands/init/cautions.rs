@@ -2,27 +2,12 @@
 
 use std::path::Path;
 
-use watchfire_core::model::{KeyFile, Project, Settings, unknown_keys};
-use watchfire_core::{Error, ErrorKind, Result};
-
 use crate::commands::doctor;
 use crate::{compose, git, text};
+use watchfire_core::model::{KeyFile, Project, Settings, unknown_keys};
 
 /// Largest number of files to name.
 const NAMED: usize = 3;
-
-/// Refuses the home folder and `/`: a project there would hold everything that the person has.
-pub(super) fn refuse_everything(root: &Path) -> Result<()> {
-    let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
-    let is_home = home.is_some_and(|home| home == root);
-    if root.parent().is_some() && !is_home {
-        return Ok(());
-    }
-    let what = if is_home { "this is your home folder" } else { "this is the root of the file system" };
-    Err(Error::new(ErrorKind::InvalidInput, format!("{what}, and a project is what agents may change"))
-        .with_path(root)
-        .with("hint", "make the project in a folder of its own, or say --force"))
-}
 
 /// Returns what hinders the work in a project, or will surprise its person.
 pub(super) async fn of(root: &Path, project: &Project, settings: &Settings) -> Vec<String> {

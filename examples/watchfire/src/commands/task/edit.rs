@@ -110,10 +110,10 @@ pub(super) async fn run(context: &Context, args: EditArgs) -> Result<Exit> {
         None => None,
     };
     if patch == TaskPatch::new() {
+        let task = project.store.get(number).await?;
         if context.out.json || !terminal::is_interactive() {
             return Err(Failure::usage("nothing to change", "give what to change, such as --title TEXT"));
         }
-        let task = project.store.get(number).await?;
         let before = render(&task.value);
         let changes = editor::edit(&before, "task", async |text| {
             let patch = parse(&text)?;
