@@ -325,8 +325,7 @@ impl ProjectHandle {
     /// Waits for a chat whose agent has ended: it is over for its person, and closed in a moment.
     async fn chat_before(&self) -> Result<()> {
         let chat = self.read(|schedule| {
-            let lives = schedule.ledger().lives.values();
-            lives.filter(|life| life.subject == Subject::Chat).next_back().cloned()
+            schedule.ledger().lives.values().rfind(|life| life.subject == Subject::Chat).cloned()
         });
         let Some(chat) = chat.await? else { return Ok(()) };
         let session = chat.session.as_ref().and_then(|session| self.session(&session.id));
