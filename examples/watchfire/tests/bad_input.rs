@@ -42,7 +42,7 @@ fn usage_errors() {
     );
     assert_eq!(world.run(&root, ["task", "add", "--json"]).code(2).json_error()["code"], "usage");
     world.run(&root, ["chat"]).code(2);
-    world.run(&root, ["task", "edit", "1"]).code(2);
+    assert!(world.run(&root, ["task", "edit", "9"]).code(1).stderr.contains("no such task"));
     world.run(&root, ["task", "show", "9"]).code(1);
     let error = world.run(&root, ["undo", "--json"]).code(2).json_error();
     assert_eq!(error["message"], "the following required arguments were not provided: <N>");
@@ -55,6 +55,7 @@ fn usage_errors() {
     fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\nagents: {mine: {path: sh}}\n")
         .unwrap();
     world.task(&root, "Whose", "done");
+    assert!(world.run(&root, ["task", "edit", "1"]).code(2).stderr.contains("nothing to change"));
     let error = world.run(&root, ["run", "all", "--agent", "nobody", "--json"]).code(1).json_error();
     assert!(error["details"]["known"].as_str().unwrap().contains("mine"), "{error}");
     world.run(&root, ["task", "done", "1"]).good();
