@@ -225,6 +225,15 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
 /// Does the same where `is_same` compares parts of one length. Allocates nothing: the files of a whole folder are matched while
 /// an agent waits for its start.
 fn glob_by(pattern: &[u8], name: &[u8], is_same: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+    // Most names differ from most patterns at one end.
+    let may_be = |of: Option<&u8>, there: Option<&u8>| match (of, there) {
+        (Some(b'*') | None, _) => true,
+        (Some(of), Some(there)) => is_same(&[*there], &[*of]),
+        (Some(_), None) => false,
+    };
+    if !(may_be(pattern.first(), name.first()) && may_be(pattern.last(), name.last())) {
+        return false;
+    }
     let mut parts = pattern.split(|byte| *byte == b'*');
     let first = parts.next().unwrap_or_default();
     let Some((start, mut rest)) = name.split_at_checked(first.len()) else { return false };
