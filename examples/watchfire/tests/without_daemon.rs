@@ -47,8 +47,9 @@ fn following(world: &World, root: &Path, target: &str) -> Running {
 fn who_watches_goes_on_with_the_next_daemon() {
     let (with, root) = talking();
     let world = &with.0;
-    let mut follow = following(world, &root, "1");
+    // First, so that it waits by the time that the other has seen several turns.
     let waits = world.start(&root, ["wait", "1", "--until", "off"]);
+    let mut follow = following(world, &root, "1");
     for end in ["kill", "stop"] {
         match end {
             "kill" => with.kill(&root),
@@ -70,6 +71,7 @@ fn who_watches_goes_on_with_the_next_daemon() {
 fn a_daemon_that_does_not_come_back_is_missed_in_plain_words() {
     let (with, root) = talking();
     let world = &with.0;
+    // First, so that they wait by the time that the other has seen several turns.
     let wait = world.start(&root, ["wait", "1", "--until", "off"]);
     let run = world.start(&root, ["run", "1"]);
     let mut follow = following(world, &root, "all");
