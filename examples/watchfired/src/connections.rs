@@ -32,7 +32,7 @@ pub(crate) struct Counted<C> {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Whether a connection is known to be a client's. It counts as one from then on.
+/// Admission of a connection as a client's, which it counts as from then on.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission(Arc<Admitted>);
 
@@ -56,7 +56,7 @@ impl Admission {
     }
 }
 
-/// Who may connect.
+/// The way by which connections come in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Entrance {
     /// The person's programs alone.

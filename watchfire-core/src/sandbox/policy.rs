@@ -222,7 +222,7 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
     glob_by(pattern.as_bytes(), name.as_bytes(), |one, other| one == other)
 }
 
-/// Does the same where `is_same` compares parts of one length. Allocates nothing: the files of a whole folder are matched while
+/// Matches as [`glob`] does, with `is_same` for parts of one length. Allocates nothing: the files of a whole folder are matched while
 /// an agent waits for its start.
 fn glob_by(pattern: &[u8], name: &[u8], is_same: impl Fn(&[u8], &[u8]) -> bool) -> bool {
     // Most names differ from most patterns at one end.
