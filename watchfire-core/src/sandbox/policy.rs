@@ -198,6 +198,19 @@ pub struct NamePattern {
 }
 
 impl NamePattern {
+    /// Returns those patterns that match other names than the ones before them. The same names often count below several
+    /// roots, such as the home folder and the project, and need to be matched once.
+    #[must_use]
+    pub fn distinct<'a>(patterns: impl IntoIterator<Item = &'a Self>) -> Vec<Self> {
+        let mut distinct: Vec<Self> = Vec::new();
+        for pattern in patterns {
+            if !distinct.iter().any(|kept| kept.names == pattern.names && kept.except == pattern.except) {
+                distinct.push(pattern.clone());
+            }
+        }
+        distinct
+    }
+
     /// Returns true if `path` lies below the root and its last part matches.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {

@@ -12,15 +12,7 @@ pub(crate) struct Hidden(Vec<NamePattern>);
 impl Hidden {
     /// Takes the `patterns` whose root contains `folder`.
     pub(crate) fn new(patterns: &[NamePattern], folder: &Path) -> Self {
-        let mut names: Vec<NamePattern> = Vec::new();
-        for pattern in patterns.iter().filter(|pattern| folder.starts_with(&pattern.root)) {
-            // The same names often count in several places, such as the home folder and the project. Each is
-            // matched once.
-            if !names.iter().any(|kept| kept.names == pattern.names && kept.except == pattern.except) {
-                names.push(pattern.clone());
-            }
-        }
-        Self(names)
+        Self(NamePattern::distinct(patterns.iter().filter(|pattern| folder.starts_with(&pattern.root))))
     }
 
     /// Returns true if a file or folder of this name is hidden, with everything below it.

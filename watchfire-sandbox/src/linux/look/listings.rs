@@ -34,7 +34,6 @@ type Names = Vec<(Vec<String>, Vec<String>)>;
 /// Folders as they were, by where they are.
 #[derive(Debug)]
 pub(in crate::linux) struct Folders {
-    /// Those that hide other names than the ones before them: the same names count below several roots.
     patterns: Vec<NamePattern>,
     known: Mutex<HashMap<PathBuf, Arc<Listing>>>,
 }
@@ -69,15 +68,7 @@ impl Listings {
         if sets.len() >= SETS && !sets.contains_key(&names) {
             sets.clear();
         }
-        let new = || {
-            let mut different: Vec<NamePattern> = Vec::new();
-            for pattern in patterns {
-                if !different.iter().any(|it| it.names == pattern.names && it.except == pattern.except) {
-                    different.push(pattern.clone());
-                }
-            }
-            Arc::new(Folders { patterns: different, known: Mutex::default() })
-        };
+        let new = || Arc::new(Folders { patterns: NamePattern::distinct(patterns), known: Mutex::default() });
         Arc::clone(sets.entry(names).or_insert_with(new))
     }
 }
