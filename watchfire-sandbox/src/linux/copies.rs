@@ -20,7 +20,7 @@ struct Bounds {
     bytes: u64,
 }
 
-/// Where files can be reflinks.
+/// A folder in which files can be reflinks.
 const REFLINKS: Bounds = Bounds { entries: 5_000, bytes: u64::MAX };
 
 /// Elsewhere.

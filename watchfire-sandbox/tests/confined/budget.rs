@@ -51,7 +51,7 @@ watchfire_core::register_helper_role!(GLUTTON, |args: RoleArgs| {
     0
 });
 
-/// How long anything may take.
+/// Time limit for anything.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const WATCHES: &str = "test-watches";

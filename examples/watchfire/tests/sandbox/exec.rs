@@ -53,7 +53,7 @@ pub(crate) fn exec_is_held_as_the_agent_is() {
     assert_eq!(last["report"]["controls"], told["report"]["controls"]);
 }
 
-/// What it commits and notes stays, and what it says about the task does not count.
+/// Its commits and notes stay, and its words about the task do not count.
 pub(crate) fn exec_keeps_work() {
     let (world, root) = world("done\nexit 0");
     let script = "echo x > f && git add f && git commit -qm work && echo noted >> \"$WATCHFIRE_SESSION_DIR/memory.md\" && \
@@ -74,7 +74,7 @@ pub(crate) fn exec_keeps_work() {
     assert_eq!(world.git(&root, &["show", "watchfire/chat:y"]), "x\n");
 }
 
-/// What it left in the root is looked at by the next program, where its own was killed.
+/// The next program looks at what a killed one left in the root.
 pub(crate) fn a_killed_exec_leaves_nothing_that_runs() {
     let (world, root) = world("done\nexit 0");
     let script =

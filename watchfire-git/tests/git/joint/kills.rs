@@ -39,7 +39,7 @@ fn push(root: &Path) -> String {
     commit
 }
 
-/// How many commits of `main` merge task `n`, in each of the first two repositories.
+/// Returns the number of commits of `main` that merge task `n`, in each of the first two repositories.
 fn merges(world: &World, n: u32) -> [usize; 2] {
     let grep = format!("--grep=^merge {n}$");
     [&world.app.root, &world.lib].map(|root| git(root, ["log", "--format=%s", &grep, "main"]).lines().count())

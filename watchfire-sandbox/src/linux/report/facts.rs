@@ -36,7 +36,7 @@ pub(in crate::linux) struct Facts {
     pub(in crate::linux) replaced: usize,
     /// The overlays that can be made, as far as it is known before a start.
     pub(in crate::linux) overlays: Overlays,
-    /// What shows where layers should be, if that is known before the start.
+    /// The replacement for layers, if it is known before the start.
     pub(in crate::linux) instead: Instead,
     pub(in crate::linux) has_names: bool,
     pub(in crate::linux) names_incomplete: bool,
