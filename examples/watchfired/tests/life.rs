@@ -120,9 +120,22 @@ async fn agents_outlive_the_daemon() {
     running.child.wait().unwrap();
     // It finishes alone.
     fs::write(&go, "").unwrap();
-    let _running = world.start(&[]);
+    let mut running = world.start(&[]);
     let last = world.connect().await;
     until_task(&last, &project, 1, "merged").await;
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let _running = world.start(&[]);
+    // A client that the killed one told nothing gets the end from the next one.
+    let request = proto::SubscribeScreenRequest {
+        project_id: project.clone(),
+        session_id: session,
+        ..Default::default()
+    };
+    let mut screen = world.connect().await.agents().subscribe_screen(request).await.unwrap().into_inner();
+    let end = screen.message().await.unwrap().and_then(|last| last.end).expect("the end");
+    assert_eq!((end.exit_code, end.outcome.as_str()), (0, "completed"));
+    assert!(screen.message().await.unwrap().is_none());
     let log = world.git(&world.path("shop"), &["log", "--format=%s"]);
     assert_eq!(log.lines().filter(|line| line.starts_with("Merge")).count(), 1, "{log}");
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{
-    BranchStatus, Candidate, CaptureRequest, Commit, Exchanged, Merge, MergeGuard, MergeRequest,
+    BranchStatus, Candidate, CaptureRequest, Commit, Exchanged, Isolation, Merge, MergeGuard, MergeRequest,
     ObstacleKind, OpenRequest, Opened, PublishRequest, Published, RemoveRequest, Removed, Workspace,
     WorkspaceKey,
 };
@@ -254,17 +254,17 @@ async fn what_orchestrators_share_is_hidden_from_agents(workspace: &dyn Workspac
     let Some(shared) = workspace.shared_dir() else { return };
     assert!(shared.is_dir());
     let denied = |rules: &[Rule]| rules.iter().any(|r| r.path == shared && r.access == RuleAccess::Deny);
-    // With and without private copies, since the rules are made in different ways.
-    for (n, isolated) in [(1, false), (2, true)] {
-        let request = OpenRequest::new(key(n), Attempt(1)).with_isolated(isolated);
+    // The rules are made in different ways.
+    for (n, isolation) in [(1, Isolation::None), (2, Isolation::Bound), (3, Isolation::Linked)] {
+        let request = OpenRequest::new(key(n), Attempt(1)).with_isolation(isolation);
         let opened = workspace.open(&request).await.expect("a folder");
         assert!(denied(&opened.policy_rules), "{:?}", opened.policy_rules);
         // Neither the folder itself nor one above it.
         let shows = |bind: &Bind| bind.source == shared || shared.starts_with(&bind.source);
         assert!(!opened.binds.iter().any(shows), "{:?}", opened.binds);
     }
-    let opened = work(workspace, 3, |cwd| fs::write(cwd.join("new"), "").expect("writing")).await;
-    let candidate = candidate(workspace, &opened.expect("a branch"), 3).await;
+    let opened = work(workspace, 4, |cwd| fs::write(cwd.join("new"), "").expect("writing")).await;
+    let candidate = candidate(workspace, &opened.expect("a branch"), 4).await;
     let scratch = workspace.checkout(&candidate).await.expect("a folder");
     assert!(denied(&scratch.policy_rules), "{:?}", scratch.policy_rules);
 }

@@ -357,6 +357,20 @@ impl fmt::Display for WorkspaceKey {
     }
 }
 
+/// The repository that an agent's git writes to. What it writes to private copies reaches the person's repository only after
+/// `capture` has checked it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// The person's own.
+    #[default]
+    None,
+    /// Private copies that the sandbox shows at the real paths, given as [`Opened::binds`].
+    Bound,
+    /// Private copies that the folder itself leads to, for a sandbox that can show nothing at another path.
+    Linked,
+}
+
 /// Request for a folder to work in.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -369,10 +383,8 @@ pub struct OpenRequest {
     pub target: Option<String>,
     /// True to start again from the target. Existing work goes to a rescue ref.
     pub fresh: bool,
-    /// True if the sandbox can show private copies at the real paths. The agent's repository then consists of such
-    /// copies, given as [`Opened::binds`], and nothing that it writes there reaches the person's before `capture` has
-    /// checked it.
-    pub isolated: bool,
+    /// The repository that the agent's git writes to.
+    pub isolation: Isolation,
     /// Names that the sandbox hides from the agent. A tracked file with such a name keeps its content, even if the
     /// agent commits another.
     pub hidden: Vec<NamePattern>,
@@ -382,7 +394,14 @@ impl OpenRequest {
     /// Requests the folder for `key`, as an earlier attempt left it, or fresh from the branch that is checked out.
     #[must_use]
     pub fn new(key: impl Into<WorkspaceKey>, attempt: Attempt) -> Self {
-        Self { key: key.into(), attempt, target: None, fresh: false, isolated: false, hidden: Vec::new() }
+        Self {
+            key: key.into(),
+            attempt,
+            target: None,
+            fresh: false,
+            isolation: Isolation::None,
+            hidden: Vec::new(),
+        }
     }
 
     /// Sets the target. An empty name means the branch that is checked out.
@@ -399,10 +418,10 @@ impl OpenRequest {
         self
     }
 
-    /// Gives the agent private copies, which the caller's sandbox shows at the real paths.
+    /// Sets the repository that the agent's git writes to.
     #[must_use]
-    pub fn with_isolated(mut self, isolated: bool) -> Self {
-        self.isolated = isolated;
+    pub fn with_isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
         self
     }
 

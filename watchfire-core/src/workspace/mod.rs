@@ -12,8 +12,8 @@ mod outcome;
 mod part;
 
 pub use contract::{
-    CaptureRequest, MergeGuard, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, RevertRequest,
-    Workspace, WorkspaceKey,
+    CaptureRequest, Isolation, MergeGuard, MergeRequest, OpenRequest, PublishRequest, RemoveRequest,
+    RevertRequest, Workspace, WorkspaceKey,
 };
 pub use in_place::InPlace;
 pub use obstacle::{Obstacle, ObstacleKind};

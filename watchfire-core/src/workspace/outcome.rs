@@ -51,7 +51,7 @@ pub struct Opened {
     pub env: Vec<(OsString, OsString)>,
     /// Rules that the sandbox must enforce for it. This is how git's rules reach the sandbox.
     pub policy_rules: Vec<Rule>,
-    /// Paths that the sandbox must show at another place, if the request was isolated.
+    /// Paths that the sandbox must show at another place, where private copies are bound.
     pub binds: Vec<Bind>,
     /// The branch of the work, without `refs/heads/`. `None` without a repository.
     pub branch: Option<String>,

@@ -1,20 +1,21 @@
 //! Private copies of everything that git writes for an agent: the administration of its folder, references
 //! with their logs, and new objects.
 //!
-//! A sandbox shows the copies at the real paths. So the person's repository stays whole whatever an agent
-//! does, and nothing of the agent's is read before it was checked. `import` brings the work over.
+//! A sandbox shows the copies at the real paths, or the `.git` of the agent's folder leads to them. So the
+//! person's repository stays whole whatever an agent does, and nothing of the agent's is read before it was
+//! checked. `import` brings the work over.
 //!
-//! The copies lie among our records, where agents see nothing: an agent reaches a copy only where the sandbox
-//! shows it.
+//! The copies lie among our records, where agents see nothing else.
 
 use std::fs::{self, File, FileTimes};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use git2::Oid;
 use watchfire_core::files::make_private;
-use watchfire_core::sandbox::{Bind, RuleAccess};
-use watchfire_core::workspace::WorkspaceKey;
+use watchfire_core::sandbox::{Bind, Rule, RuleAccess};
+use watchfire_core::workspace::{Isolation, WorkspaceKey};
 use watchfire_core::{Error, Result};
 
 use crate::error::{During, broken};
@@ -59,11 +60,16 @@ impl Private {
     }
 
     /// Copies the repository as it is now, with the branch at `tip`. There must be no copies of `key` yet.
-    pub(crate) fn make(project: &Project, key: &WorkspaceKey, tip: Option<Oid>) -> Result<Self> {
+    pub(crate) fn make(
+        project: &Project,
+        key: &WorkspaceKey,
+        tip: Option<Oid>,
+        isolation: Isolation,
+    ) -> Result<Self> {
         let parent = folder(project);
         // Made under another name and renamed, so that copies with the key's name are always whole.
         let fresh = Self { root: parent.join(files::unique("private")), key: key.clone() };
-        let made = fresh.fill(project, tip).and_then(|()| {
+        let made = fresh.fill(project, tip, isolation).and_then(|()| {
             reached("private: filled");
             let root = parent.join(key.to_string());
             fs::rename(&fresh.root, &root)
@@ -78,8 +84,8 @@ impl Private {
         made
     }
 
-    fn fill(&self, project: &Project, tip: Option<Oid>) -> Result<()> {
-        let real = Real::of(project);
+    fn fill(&self, project: &Project, tip: Option<Oid>, isolation: Isolation) -> Result<()> {
+        let (real, is_linked) = (Real::of(project), isolation == Isolation::Linked);
         for folder in [
             "top/refs/heads/watchfire",
             "top/refs/tags",
@@ -91,9 +97,16 @@ impl Private {
         ] {
             make_private(&self.root.join(folder))?;
         }
-        // Empty folders, over which the repository's own are shown.
+        // Empty folders, over which the repository's own are shown, or links to these.
         for name in subfolders(&real.top)? {
-            make_private(&self.root.join("top").join(name))?;
+            let path = self.root.join("top").join(&name);
+            match is_linked {
+                true if name == "objects" => link(Path::new("../objects"), &path)?,
+                // Without its own, which git would take for another folder on the same branch.
+                true if name == "worktrees" => self.link_others(project, &path)?,
+                true if !OWN.iter().any(|own| name == *own) => link(&real.top.join(&name), &path)?,
+                _ => make_private(&path)?,
+            }
         }
         for name in FILES {
             self.copy(&real.top.join(name), &format!("top/{name}"))?;
@@ -115,7 +128,19 @@ impl Private {
         for name in ["HEAD", "commondir", "gitdir", "config.worktree", "locked", "logs/HEAD", "index"] {
             self.copy(&admin.join(name), &format!("admin/{name}"))?;
         }
-        self.write("objects/info/alternates", &alternates(&self.shared(), &real.objects)?)
+        let shared = self.shared();
+        if is_linked {
+            self.write("admin/commondir", b"../top\n")?;
+        }
+        let shared = if is_linked { &real.objects } else { &shared };
+        self.write("objects/info/alternates", &alternates(shared, &real.objects)?)
+    }
+
+    fn link_others(&self, project: &Project, folder: &Path) -> Result<()> {
+        make_private(folder)?;
+        let own = project.admin(&self.key);
+        let others = files::entries(&project.common.join("worktrees"))?.into_iter();
+        others.filter(|(_, path)| *path != own).try_for_each(|(name, path)| link(&path, &folder.join(name)))
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<()> {
@@ -143,6 +168,18 @@ impl Private {
             live(&real.objects, &self.shared()),
         ]);
         Ok(binds)
+    }
+
+    /// Returns the rules that open the copies where they lie, for an agent whose folder leads to them.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
+        let parts = [
+            ("top", "references and locks"),
+            ("admin", "index and HEAD of the task"),
+            ("objects", "new objects"),
+        ];
+        parts.into_iter().map(|(name, origin)| {
+            Rule::new(self.root.join(name), RuleAccess::Write, format!("git: {origin}"))
+        })
     }
 
     /// Returns the path at which git in the sandbox finds the repository's own objects.
@@ -292,6 +329,10 @@ fn set_modules_aside(project: &Project, key: &WorkspaceKey, modules: &Path) -> R
 /// Returns the folder in which submodule repositories wait for the next session.
 fn kept_modules(project: &Project, key: &WorkspaceKey) -> PathBuf {
     folder(project).join(format!("modules-{key}"))
+}
+
+fn link(to: &Path, at: &Path) -> Result<()> {
+    symlink(to, at).map_err(|e| Error::io("making a private copy", e).with_path(at))
 }
 
 fn move_to(from: &Path, to: &Path) -> Result<()> {

@@ -346,14 +346,15 @@ impl PlainObjects {
     }
 }
 
-/// Copies a pack into the folder `to` and makes its index, which checks the pack as a whole.
+/// Copies a pack into the folder `to` and makes its index, which checks the content of the pack. What its objects name may be in
+/// another pack, since `git gc` puts what nothing reaches into one of its own; it is checked with the work.
 fn index_pack(repo: &Repository, pack: &Path, to: &Path) -> Result<()> {
     let Some(mut file) = files::open_plain(pack).map_err(unreadable)? else { return Ok(()) };
     let odd =
         |e: git2::Error| broken("the work has a pack that git would not have written").with_source(Said(e));
     let odb = repo.odb().during("opening the repository")?;
     // The repository's objects too: a thin pack names objects outside of itself.
-    let mut indexer = git2::Indexer::new(Some(&odb), to, 0o400, true).map_err(odd)?;
+    let mut indexer = git2::Indexer::new(Some(&odb), to, 0o400, false).map_err(odd)?;
     std::io::copy(&mut file, &mut indexer)
         .map_err(|e| broken("the work has a pack that cannot be read").with_path(pack).with_source(e))?;
     indexer.commit().map(drop).map_err(odd)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use git2::{Oid, Repository};
 use watchfire_core::model::Attempt;
 use watchfire_core::sandbox::{NamePattern, Rule, RuleAccess};
-use watchfire_core::workspace::{OpenRequest, Opened, RescueRef, WorkspaceKey};
+use watchfire_core::workspace::{Isolation, OpenRequest, Opened, RescueRef, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::{During, broken};
@@ -128,9 +128,15 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     private::make_targets(project)?;
     let mut opened = Opened::at(&folder);
     opened.env = environment(project, &repo);
-    opened.policy_rules = rules(project, key, &folder, request.isolated)?;
-    if request.isolated {
-        opened.binds = Private::make(project, key, branch.or(base))?.binds(project)?;
+    opened.policy_rules = rules(project, key, &folder, request.isolation)?;
+    if request.isolation != Isolation::None {
+        let private = Private::make(project, key, branch.or(base), request.isolation)?;
+        if request.isolation == Isolation::Linked {
+            files::replace(&folder.join(".git"), &pointer(&private.admin()))?;
+            opened.policy_rules.extend(private.rules());
+        } else {
+            opened.binds = private.binds(project)?;
+        }
     }
     opened.attention = attention;
     opened.reused = has_folder || branch.is_some_and(|tip| Some(tip) != base);
@@ -203,13 +209,13 @@ fn pointer(admin: &Path) -> Vec<u8> {
     [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat()
 }
 
-/// Returns true if `dot_git` is a pointer of ours, perhaps from a time when the project's folder had another
-/// name.
-fn is_pointer(dot_git: &Path, admin: &Path) -> Result<bool> {
+/// Returns true if `dot_git` is a pointer of ours, to the administration or to private copies, perhaps from a time when
+/// the project's folder had another name.
+fn is_pointer(dot_git: &Path, admin: &Path, key: &WorkspaceKey) -> Result<bool> {
     let name = admin.file_name().unwrap_or_default().as_encoded_bytes();
-    let end = [b"/worktrees/", name, b"\n"].concat();
+    let ends = [[b"/worktrees/", name, b"\n"].concat(), format!("/private/{key}/admin\n").into_bytes()];
     let text = files::read_plain(dot_git, 4096)?.unwrap_or_default();
-    Ok(text.starts_with(b"gitdir: ") && text.ends_with(&end))
+    Ok(text.starts_with(b"gitdir: ") && ends.iter().any(|end| text.ends_with(end)))
 }
 
 /// Restores the wiring of a folder that an agent had: its `.git`, its administration, and nothing under way.
@@ -233,7 +239,7 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
         && files::read(&dot_git)?.is_some_and(|content| content == pointer(&admin));
     if !is_ours {
         // Anything else there may be a repository that the agent made, with work in it.
-        if fs::symlink_metadata(&dot_git).is_ok() && !is_pointer(&dot_git, &admin)? {
+        if fs::symlink_metadata(&dot_git).is_ok() && !is_pointer(&dot_git, &admin, key)? {
             set_aside(project, key, &dot_git)?;
         }
         files::replace(&dot_git, &pointer(&admin))?;
@@ -398,7 +404,7 @@ fn environment(project: &Project, repo: &Repository) -> Vec<(OsString, OsString)
 
 /// Returns the sandbox rules that let `git commit` work in this worktree and deny every other write to the
 /// repository. A part with a private copy gets no write at all.
-fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -> Result<Vec<Rule>> {
+fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolation: Isolation) -> Result<Vec<Rule>> {
     let common = &project.common;
     let admin = project.admin(key);
     use RuleAccess::{Deny, Read, Write};
@@ -414,7 +420,7 @@ fn rules(project: &Project, key: &WorkspaceKey, folder: &Path, isolated: bool) -
     for name in ["commondir", "gitdir", "config.worktree", "locked"] {
         rules.push(Rule::new(admin.join(name), Read, "git: wiring of the folder"));
     }
-    if isolated {
+    if isolation != Isolation::None {
         rules.extend(private::read_only(project).map(|path| Rule::new(path, Read, "git: the repository")));
         return Ok(rules);
     }

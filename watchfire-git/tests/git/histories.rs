@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use watchfire_core::model::Attempt;
 use watchfire_core::workspace::{
-    CaptureRequest, Merge, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace,
+    CaptureRequest, Isolation, Merge, MergeRequest, OpenRequest, PublishRequest, RemoveRequest, Workspace,
 };
 use watchfire_git::GitWorkspace;
 
@@ -61,7 +61,7 @@ enum Person {
 
 #[derive(Clone, Copy, Debug)]
 enum Ours {
-    Open { fresh: bool, isolated: bool },
+    Open { fresh: bool, isolation: Isolation },
     Capture,
     Publish,
     Rescue,
@@ -109,11 +109,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ];
     let ours = prop_oneof![
         3 => select(vec![
-            Ours::Open { fresh: false, isolated: false }, Ours::Open { fresh: false, isolated: true }, Ours::Capture,
+            Ours::Open { fresh: false, isolation: Isolation::None }, Ours::Open { fresh: false, isolation: Isolation::Bound },
+            Ours::Open { fresh: false, isolation: Isolation::Linked }, Ours::Capture,
         ]),
         6 => Just(Ours::Publish),
         2 => select(vec![
-            Ours::Open { fresh: true, isolated: true }, Ours::Rescue, Ours::Remove { discard: false }, Ours::Remove { discard: true },
+            Ours::Open { fresh: true, isolation: Isolation::Bound }, Ours::Rescue, Ours::Remove { discard: false }, Ours::Remove { discard: true },
             Ours::Prune, Ours::Recover, Ours::KeepReady,
         ]),
     ];
@@ -265,9 +266,9 @@ async fn step(workspace: &GitWorkspace, n: u32, act: Ours, attempt: u32) {
     let key = key(n);
     // Any of these may refuse; what counts is what is left then.
     match act {
-        Ours::Open { fresh, isolated } => {
+        Ours::Open { fresh, isolation } => {
             let request = OpenRequest::new(key, Attempt(attempt)).with_target("main").with_fresh(fresh);
-            _ = workspace.open(&request.with_isolated(isolated)).await;
+            _ = workspace.open(&request.with_isolation(isolation)).await;
         }
         Ours::Capture => _ = workspace.capture(&CaptureRequest::new(key, "captured")).await,
         Ours::Publish => {
@@ -429,7 +430,7 @@ fn nothing_is_lost_and_the_person_is_not_disturbed() {
         repo.write("folder/one", text(1, 0));
         repo.commit("more");
         let workspace = repo.workspace();
-        runtime.block_on(ours(&workspace, 1, Ours::Open { fresh: false, isolated: true }, 1));
+        runtime.block_on(ours(&workspace, 1, Ours::Open { fresh: false, isolation: Isolation::Bound }, 1));
         for (at, step) in steps.iter().enumerate() {
             match *step {
                 Step::Agent(n, act) => agent(&repo, n, act),

@@ -4,12 +4,12 @@ use std::fs;
 
 use watchfire_core::ErrorKind;
 use watchfire_core::model::Attempt;
-use watchfire_core::sandbox::NamePattern;
+use watchfire_core::sandbox::{NamePattern, RuleAccess};
 use watchfire_core::workspace::{
-    CaptureRequest, LeftOutReason, OpenRequest, Published, RemoveRequest, Removed, Workspace,
+    CaptureRequest, Isolation, LeftOutReason, OpenRequest, Published, RemoveRequest, Removed, Workspace,
 };
 
-use crate::support::steps::{capture, key, open, open_isolated, publish};
+use crate::support::steps::{ISOLATIONS, capture, key, open, open_isolated, publish};
 use crate::support::{Repo, git, inside, run_inside};
 
 /// All that the person's repository has: objects, references, and how agents' HEADs are.
@@ -67,6 +67,70 @@ async fn work_arrives_when_it_is_captured() {
     assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
     assert!(matches!(workspace.remove(&RemoveRequest::new(key(1))).await.unwrap(), Removed::Gone { .. }));
     assert!(!repo.private(1).exists());
+    repo.fsck();
+}
+
+/// git puts what nothing reaches any more, such as a stash that was taken up again, into a pack of its own.
+#[tokio::test]
+async fn packs_may_name_objects_of_other_packs() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open_isolated(&workspace, 1).await;
+    let tip = commit(&repo, 1, "first");
+    fs::write(opened.cwd.join("first"), "put away").unwrap();
+    inside(&repo.root, 1, ["stash", "-q"]);
+    inside(&repo.root, 1, ["stash", "drop", "-q"]);
+    inside(&repo.root, 1, ["repack", "-q", "-d", "--cruft"]);
+    let packs = fs::read_dir(repo.private(1).join("objects/pack")).unwrap().flatten();
+    assert_eq!(packs.filter(|file| file.path().extension().is_some_and(|it| it == "pack")).count(), 2);
+    assert_eq!(capture(&workspace, 1).await.tip.unwrap().as_str(), tip);
+    repo.fsck();
+}
+
+/// Where the sandbox can show nothing at another place.
+#[tokio::test]
+async fn a_folder_may_lead_to_its_copies() {
+    let repo = Repo::new();
+    repo.git(["branch", "theirs"]);
+    let workspace = repo.workspace();
+    let request = OpenRequest::new(key(1), Attempt(1)).with_isolation(Isolation::Linked);
+    let opened = workspace.open(&request).await.unwrap();
+    assert_eq!(opened.binds, []);
+    // Of the repository, the agent writes nothing.
+    let git_dir = repo.root.join(".git");
+    let writes = opened.policy_rules.iter().filter(|rule| rule.access == RuleAccess::Write);
+    let outside =
+        |path: &&std::path::PathBuf| !path.starts_with(repo.private(1)) && path.starts_with(&git_dir);
+    assert_eq!(writes.map(|rule| &rule.path).find(outside), None);
+    let run = |args: &[&str]| git(&opened.cwd, args);
+    let before = everything(&repo);
+    assert_eq!(run(&["status", "--porcelain"]), "");
+    let first = commit(&repo, 1, "first");
+    run(&["branch", "-D", "theirs"]);
+    run(&["tag", "mine"]);
+    fs::write(opened.cwd.join("first"), "stashed").unwrap();
+    run(&["-c", "user.name=A", "-c", "user.email=a@b", "stash", "-q"]);
+    run(&["stash", "pop", "-q"]);
+    run(&["pack-refs", "--all"]);
+    run(&["gc", "-q"]);
+    run(&["config", "core.fsmonitor", "false"]);
+    assert_eq!(everything(&repo), before);
+    repo.fsck();
+
+    let made = capture(&workspace, 1).await.committed.unwrap();
+    assert_eq!(repo.git(["rev-parse", &format!("{}^", made.as_str())]).trim(), first);
+    assert_eq!(repo.git(["rev-parse", "refs/watchfire/left/0001/tags/mine"]).trim(), first);
+    assert!(!repo.git(["config", "--list"]).contains("fsmonitor"));
+    repo.git(["rev-parse", "theirs"]);
+    // A later attempt may have another sandbox.
+    let request = OpenRequest::new(key(1), Attempt(2)).with_isolation(Isolation::None);
+    let again = workspace.open(&request).await.unwrap();
+    assert!(again.reused && again.attention.is_empty() && again.rescued.is_empty(), "{again:?}");
+    assert!(!repo.private(1).exists());
+    assert_eq!(run(&["rev-parse", "--git-common-dir"]).trim(), git_dir.to_str().unwrap());
+    assert_eq!(run(&["status", "--porcelain"]), "");
+    assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
+    assert!(!repo.root.join(".watchfire/worktrees/aside").exists());
     repo.fsck();
 }
 
@@ -190,12 +254,12 @@ async fn what_the_agent_was_in_the_midst_of_ends() {
         ("cherry-pick", &["cherry-pick", "watchfire/side"]),
     ];
     for (what, begin) in begun {
-        for isolated in [true, false] {
+        for isolation in ISOLATIONS {
             let repo = Repo::new();
             repo.write("other", "1\n");
             repo.commit("other");
             let workspace = repo.workspace();
-            let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(isolated);
+            let request = OpenRequest::new(key(1), Attempt(1)).with_isolation(isolation);
             let opened = workspace.open(&request).await.unwrap();
             inside(&repo.root, 1, ["checkout", "-q", "-b", "watchfire/side"]);
             fs::write(opened.cwd.join("a file.txt"), "theirs\n").unwrap();
@@ -665,7 +729,8 @@ async fn hidden_files_stay_as_they_are() {
         except: vec![".env.example".into()],
         origin: String::new(),
     };
-    let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(true).with_hidden(vec![pattern]);
+    let request =
+        OpenRequest::new(key(1), Attempt(1)).with_isolation(Isolation::Bound).with_hidden(vec![pattern]);
     let opened = workspace.open(&request).await.unwrap();
     // As the sandbox shows it.
     fs::remove_file(opened.cwd.join(".env")).unwrap();

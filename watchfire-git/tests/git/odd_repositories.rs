@@ -3,10 +3,12 @@
 use std::fs;
 
 use watchfire_core::model::Attempt;
-use watchfire_core::workspace::{OpenRequest, PublishRequest, Published, RemoveRequest, Removed, Workspace};
+use watchfire_core::workspace::{
+    Isolation, OpenRequest, PublishRequest, Published, RemoveRequest, Removed, Workspace,
+};
 use watchfire_git::{GitOptions, GitWorkspace};
 
-use crate::support::steps::{candidate, capture, key, open, publish};
+use crate::support::steps::{ISOLATIONS, candidate, capture, key, open, publish};
 use crate::support::{Repo, git};
 
 fn refused(root: &std::path::Path) -> watchfire_core::Error {
@@ -124,9 +126,8 @@ async fn a_checkout_of_a_bare_repository_can_be_the_project() {
     git(&repo.beside(""), ["clone", "-q", "--bare", "project", "bare.git"]);
     git(&bare, ["worktree", "add", "-q", linked.to_str().unwrap(), "main"]);
     let workspace = GitWorkspace::open(&linked, GitOptions::default()).unwrap();
-    for isolated in [false, true] {
-        let number = 1 + u32::from(isolated);
-        let request = OpenRequest::new(key(number), Attempt(1)).with_isolated(isolated);
+    for (number, isolation) in (1..).zip(ISOLATIONS) {
+        let request = OpenRequest::new(key(number), Attempt(1)).with_isolation(isolation);
         let opened = workspace.open(&request).await.unwrap();
         assert_eq!(opened.target.as_deref(), Some("main"));
         fs::write(opened.cwd.join(format!("new-{number}")), "work\n").unwrap();
@@ -366,7 +367,7 @@ async fn links_where_git_writes_are_refused() {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         _ = fs::rename(&link, link.with_extension("old"));
         std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
-        let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(true);
+        let request = OpenRequest::new(key(1), Attempt(1)).with_isolation(Isolation::Bound);
         let error = repo.workspace().open(&request).await.unwrap_err();
         assert_eq!(error.code(), "workspace_broken", "{place}: {error}");
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "{place}");
@@ -375,10 +376,10 @@ async fn links_where_git_writes_are_refused() {
 
 #[tokio::test]
 async fn a_renamed_project_goes_on_with_its_work() {
-    for isolated in [false, true] {
+    for isolation in ISOLATIONS {
         let mut repo = Repo::new();
         let key = crate::support::steps::key(1);
-        let request = OpenRequest::new(key.clone(), Attempt(1)).with_isolated(isolated);
+        let request = OpenRequest::new(key.clone(), Attempt(1)).with_isolation(isolation);
         let opened = repo.workspace().open(&request).await.unwrap();
         fs::write(opened.cwd.join("new"), "work\n").unwrap();
         crate::support::inside(&repo.root, 1, ["add", "new"]);

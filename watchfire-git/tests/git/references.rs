@@ -3,9 +3,9 @@
 use std::fs;
 
 use watchfire_core::model::Attempt;
-use watchfire_core::workspace::{OpenRequest, Published, RemoveRequest, Removed, Workspace};
+use watchfire_core::workspace::{Isolation, OpenRequest, Published, RemoveRequest, Removed, Workspace};
 
-use crate::support::steps::{capture, key, open_isolated, publish};
+use crate::support::steps::{ISOLATIONS, capture, key, open_isolated, publish};
 use crate::support::{Repo, inside};
 
 fn commit(repo: &Repo, name: &str) -> String {
@@ -16,24 +16,24 @@ fn commit(repo: &Repo, name: &str) -> String {
 }
 
 /// Opens task 1 with a git of its own, or with the person's.
-async fn opened(repo: &Repo, isolated: bool) -> watchfire_git::GitWorkspace {
+async fn opened(repo: &Repo, isolation: Isolation) -> watchfire_git::GitWorkspace {
     let workspace = repo.workspace();
-    let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(isolated);
+    let request = OpenRequest::new(key(1), Attempt(1)).with_isolation(isolation);
     workspace.open(&request).await.unwrap();
     workspace
 }
 
 #[tokio::test]
 async fn work_on_a_branch_of_any_name_is_the_work() {
-    for isolated in [true, false] {
+    for isolation in ISOLATIONS {
         let repo = Repo::new();
-        let workspace = opened(&repo, isolated).await;
+        let workspace = opened(&repo, isolation).await;
         inside(&repo.root, 1, ["checkout", "-q", "-b", "feature"]);
         let made = commit(&repo, "work");
         let captured = capture(&workspace, 1).await;
         assert_eq!(captured.tip.unwrap().as_str(), made);
         assert_eq!(captured.kept, [], "nothing is left");
-        assert_eq!(repo.git(["branch", "--list", "feature"]).is_empty(), isolated);
+        assert_eq!(repo.git(["branch", "--list", "feature"]).is_empty(), isolation != Isolation::None);
         assert!(matches!(publish(&workspace, 1).await, Published::Done { .. }));
         assert_eq!(repo.read("work"), "work");
         repo.fsck();
@@ -42,9 +42,9 @@ async fn work_on_a_branch_of_any_name_is_the_work() {
 
 #[tokio::test]
 async fn commits_that_head_lacks_are_kept_and_named() {
-    for isolated in [true, false] {
+    for isolation in ISOLATIONS {
         let repo = Repo::new();
-        let workspace = opened(&repo, isolated).await;
+        let workspace = opened(&repo, isolation).await;
         let first = commit(&repo, "first idea");
         inside(&repo.root, 1, ["checkout", "-q", "-b", "feature", "main"]);
         let second = commit(&repo, "second idea");
@@ -64,10 +64,10 @@ async fn commits_that_head_lacks_are_kept_and_named() {
 
 #[tokio::test]
 async fn looking_back_at_an_older_commit_takes_nothing_back() {
-    for isolated in [true, false] {
+    for isolation in ISOLATIONS {
         for place in ["HEAD~1", "main"] {
             let repo = Repo::new();
-            let workspace = opened(&repo, isolated).await;
+            let workspace = opened(&repo, isolation).await;
             commit(&repo, "first");
             let tip = commit(&repo, "second");
             inside(&repo.root, 1, ["checkout", "-q", "--detach", place]);
@@ -84,7 +84,7 @@ async fn tags_notes_and_other_names_are_kept_under_their_names() {
     let repo = Repo::new();
     repo.git(["tag", "persons"]);
     repo.git(["branch", "theirs"]);
-    let workspace = opened(&repo, true).await;
+    let workspace = opened(&repo, Isolation::Bound).await;
     let tip = commit(&repo, "work");
     inside(&repo.root, 1, ["notes", "add", "-m", "a note"]);
     inside(&repo.root, 1, ["tag", "light"]);
@@ -139,7 +139,7 @@ async fn tags_notes_and_other_names_are_kept_under_their_names() {
 #[tokio::test]
 async fn an_annotated_tag_keeps_nothing_from_being_removed() {
     let repo = Repo::new();
-    let workspace = opened(&repo, true).await;
+    let workspace = opened(&repo, Isolation::Bound).await;
     commit(&repo, "work");
     inside(&repo.root, 1, ["tag", "-am", "annotated", "v1"]);
     inside(&repo.root, 1, ["tag", "-am", "of a tree", "v2", "HEAD^{tree}"]);
@@ -156,7 +156,7 @@ async fn an_annotated_tag_keeps_nothing_from_being_removed() {
 async fn a_reference_named_like_a_commit_replaces_no_kept_tip() {
     for below in ["", "/x"] {
         let repo = Repo::new();
-        let workspace = opened(&repo, true).await;
+        let workspace = opened(&repo, Isolation::Bound).await;
         let first = commit(&repo, "first");
         capture(&workspace, 1).await;
         inside(&repo.root, 1, ["commit", "-q", "--amend", "-m", "second"]);
@@ -178,7 +178,7 @@ async fn a_reference_named_like_a_commit_replaces_no_kept_tip() {
 #[tokio::test]
 async fn very_many_references_are_no_reason_to_refuse_the_work() {
     let repo = Repo::new();
-    let workspace = opened(&repo, true).await;
+    let workspace = opened(&repo, Isolation::Bound).await;
     let tip = commit(&repo, "work");
     for n in 0..150 {
         fs::write(repo.private(1).join(format!("top/refs/tags/t{n}")), &tip).unwrap();

@@ -126,7 +126,9 @@ fn private(root: &Path, n: u32) -> PathBuf {
 pub(crate) fn run_inside<I: AsRef<OsStr>>(root: &Path, n: u32, args: impl IntoIterator<Item = I>) -> Output {
     let (folder, git) = (root.join(format!(".watchfire/worktrees/{n:04}")), root.join(".git"));
     let private = private(root, n);
-    if !private.is_dir() {
+    // A folder may lead to its copies.
+    let pointer = fs::read_to_string(folder.join(".git")).unwrap_or_default();
+    if !private.is_dir() || pointer.contains("/watchfire/private/") {
         return run(&folder, args);
     }
     // The view that binds would make, of links.
@@ -175,8 +177,8 @@ pub(crate) fn inside<I: AsRef<OsStr>>(root: &Path, n: u32, args: impl IntoIterat
 pub(crate) mod steps {
     use watchfire_core::model::{Attempt, TaskNumber};
     use watchfire_core::workspace::{
-        Candidate, CaptureRequest, Captured, Merge, MergeRequest, OpenRequest, Opened, PublishRequest,
-        Published, Workspace, WorkspaceKey,
+        Candidate, CaptureRequest, Captured, Isolation, Merge, MergeRequest, OpenRequest, Opened,
+        PublishRequest, Published, Workspace, WorkspaceKey,
     };
     use watchfire_git::GitWorkspace;
 
@@ -188,8 +190,11 @@ pub(crate) mod steps {
         workspace.open(&OpenRequest::new(key(n), Attempt(1))).await.unwrap()
     }
 
+    /// Each of them.
+    pub(crate) const ISOLATIONS: [Isolation; 3] = [Isolation::None, Isolation::Bound, Isolation::Linked];
+
     pub(crate) async fn open_isolated(workspace: &GitWorkspace, n: u32) -> Opened {
-        let request = OpenRequest::new(key(n), Attempt(1)).with_isolated(true);
+        let request = OpenRequest::new(key(n), Attempt(1)).with_isolation(Isolation::Bound);
         workspace.open(&request).await.unwrap()
     }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use watchfire_benches::Report;
 use watchfire_core::model::Attempt;
-use watchfire_core::workspace::{CaptureRequest, OpenRequest, RemoveRequest, Workspace, WorkspaceKey};
+use watchfire_core::workspace::{
+    CaptureRequest, Isolation, OpenRequest, RemoveRequest, Workspace, WorkspaceKey,
+};
 
 use crate::merge::merge;
 use crate::pairs::{Pair, time};
@@ -98,7 +100,7 @@ pub(crate) async fn measure(at: &Repository, section: &str, report: &mut Report)
 
 /// Opens a worktree on private copies, as a sandboxed agent gets it.
 async fn open_one(at: &Repository, key: WorkspaceKey) -> Done {
-    let request = OpenRequest::new(key, Attempt(1)).with_isolated(true);
+    let request = OpenRequest::new(key, Attempt(1)).with_isolation(Isolation::Bound);
     Ok(at.workspace.open(&request).await.map(drop)?)
 }
 

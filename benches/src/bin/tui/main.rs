@@ -6,10 +6,11 @@
 //!
 //! - with nothing at work: ours with 5,000 tasks, lazygit, gitui and tig with 5,000 commits (the selection moves), tmux with `cat` (the key is seen);
 //! - with 20 programs that print at full speed: ours beside tmux with as many windows;
-//! - the same with `watchfire attach` to `cat`, beside tmux with `cat`;
+//! - the same with `watchfire attach` to `cat`, beside tmux with `cat`, and beside three programs that only pass bytes on;
 //! - over a line of 50 KB a second and 200 ms there and back, while what is on the screen prints at full speed;
 //! - at rest: CPU and bytes.
 
+mod floor;
 mod screen;
 mod world;
 
@@ -31,7 +32,7 @@ const REST: Duration = Duration::from_secs(10);
 fn main() -> Done {
     watchfire_core::process::helper::run_if_asked();
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if world::is_role(&args)? {
+    if world::is_role(&args)? || floor::is_role(&args)? {
         return Ok(());
     }
     let wanted =
@@ -96,6 +97,12 @@ fn quiet(report: &mut Report) -> Done {
         Some(tmux) => add(report, section, "tmux, cat", press(&mut tmux.program, ["x", "y"], KEYS)?),
         None => report.skip("tmux", "not installed"),
     }
+    add(
+        report,
+        section,
+        "three programs that pass bytes on, cat",
+        press(&mut world.floor()?, ["x", "y"], KEYS)?,
+    );
     attached(report, section, &world)?;
     rest(report, "ours, 5,000 tasks", &ours);
     others.iter().for_each(|(name, program)| rest(report, name, program));

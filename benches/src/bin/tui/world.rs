@@ -11,6 +11,7 @@ use watchfire_client::daemon_proto::{CreateProjectRequest, StartAgentRequest};
 use watchfire_core::process::CommandSpec;
 use watchfire_tui::Options;
 
+use crate::floor;
 use crate::screen::{Effect, Line, Program};
 
 /// Result of a step.
@@ -145,6 +146,11 @@ impl World {
         program.effect = Effect::Left(120);
         program.settle();
         Ok(Some(program))
+    }
+
+    /// Starts the least that `attached` could be.
+    pub(crate) fn floor(&self) -> Done<Program> {
+        floor::begin(self.folder.path())
     }
 
     /// Starts the interface, and selects a task in the middle of the list.

@@ -237,7 +237,7 @@ impl AgentService for Daemon {
         let request = request.into_inner();
         let follow = async {
             let project = self.project(&request.project_id).await?;
-            screens(self, project, request)
+            screens(self, project, request).await
         };
         answer(follow.await)
     }

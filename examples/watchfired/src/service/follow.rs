@@ -1,6 +1,7 @@
 //! Streams about the agents of a project. Each is a task that ends when its client has gone or the daemon ends.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,14 @@ use tonic::Status;
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::status;
 use watchfire_core::model::{ProjectId, SessionId};
-use watchfire_core::orchestrator::{ProjectHandle, SessionOutcome};
-use watchfire_core::session::{AttachRequest, Cause, Ended, Exit, ScreenChange, ScreenUpdate, Session};
+use watchfire_core::orchestrator::{ProjectHandle, SessionLog, SessionOutcome};
+use watchfire_core::session::{AttachRequest, ScreenChange, ScreenUpdate, Session};
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_term::{diff, wire};
 
 use super::agents::current;
+use super::blocking;
 use super::status::of;
 use crate::Daemon;
 use crate::watchers::Watching;
@@ -172,13 +174,26 @@ impl Walk {
     }
 }
 
-pub(super) fn screens(
+pub(super) async fn screens(
     daemon: &Daemon,
     project: ProjectHandle,
     request: proto::SubscribeScreenRequest,
 ) -> Result<Screens> {
+    let logs = project.logs_dir().to_owned();
     // A name that means nothing is an error of the call.
-    let mut walk = Walk::new(daemon, project, &request.session_id)?;
+    let mut walk = match Walk::new(daemon, project, &request.session_id) {
+        // It may have ended under an earlier daemon, whose client was told of no end.
+        Err(error) if error.kind() == ErrorKind::TargetOff => {
+            let last = past(logs, request.session_id).await?.ok_or(error)?;
+            return Ok(stream(daemon, None, move |send| {
+                Box::pin(async move {
+                    let _ = send.send(Ok(last)).await;
+                    Ok(())
+                })
+            }));
+        }
+        walk => walk?,
+    };
     let format = request.format();
     let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
     Ok(stream(daemon, Some(watching), move |send| {
@@ -194,9 +209,10 @@ pub(super) fn screens(
                         return Ok(());
                     }
                 }
+                let ended = session.ended().await;
                 let last = proto::ScreenBuffer {
                     session_id: session.info().id.to_string(),
-                    end: Some(end(&session.ended().await)),
+                    end: end(ended.exit_code(), SessionOutcome::of(&ended)),
                     ..proto::ScreenBuffer::default()
                 };
                 if send.send(Ok(last)).await.is_err() {
@@ -208,16 +224,23 @@ pub(super) fn screens(
     }))
 }
 
-fn end(ended: &Ended) -> proto::SessionEnd {
-    let outcome = SessionOutcome::of(ended);
-    let exit_code = match ended.exit {
-        // It was ended by us, because terminal programs do not end by themselves.
-        _ if ended.cause == Cause::Claimed && outcome == SessionOutcome::Completed => 0,
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => 128_i32.saturating_add(signal),
-        _ => 255,
+fn end(exit_code: Option<i32>, outcome: SessionOutcome) -> Option<proto::SessionEnd> {
+    Some(proto::SessionEnd { exit_code: exit_code.unwrap_or(255), outcome: outcome.as_str().to_owned() })
+}
+
+/// Returns the last message about a session that has ended, from its log. `None` if it has no log, or its end is not known.
+async fn past(logs: PathBuf, session: String) -> Result<Option<proto::ScreenBuffer>> {
+    let find = move || {
+        let is_it = |log: &SessionLog| log.session.as_ref().is_some_and(|id| id.as_str() == session);
+        let log = SessionLog::list(&logs)?.into_iter().find(is_it).filter(|log| !log.is_running());
+        let ended = log.and_then(|log| Some((log.outcome()?, log.spent?.exit_code)));
+        Ok(ended.map(|(outcome, code)| proto::ScreenBuffer {
+            session_id: session,
+            end: end(code, outcome),
+            ..proto::ScreenBuffer::default()
+        }))
     };
-    proto::SessionEnd { exit_code, outcome: outcome.as_str().to_owned() }
+    blocking(find).await
 }
 
 fn buffer(

@@ -15,7 +15,7 @@ use crate::sandbox::{
 };
 use crate::schedule::{RunOptions, resolve};
 use crate::session::SessionDirectory;
-use crate::workspace::{OpenRequest, OpenedPart};
+use crate::workspace::{Isolation, OpenRequest, OpenedPart};
 use crate::{Error, ErrorKind, Result};
 
 /// Extent of a session's write access to the project.
@@ -235,7 +235,7 @@ pub(crate) fn own_policy(
     inner.sandboxes.base_policy(&inputs)?.build()
 }
 
-/// Adds to a request for a workspace whether the session's sandbox can isolate it. Blocks.
+/// Adds to a request for a workspace what the session's sandbox can do for its git. Blocks.
 pub(crate) fn isolate(
     request: OpenRequest,
     shared: &ProjectShared,
@@ -243,30 +243,36 @@ pub(crate) fn isolate(
     settings: &Settings,
     options: &RunOptions,
 ) -> Result<OpenRequest> {
-    if !isolates(shared, project, settings, options)? {
+    let isolation = isolation(shared, project, settings, options)?;
+    let request = request.with_isolation(isolation);
+    if isolation != Isolation::Bound {
         return Ok(request);
     }
     let hidden = own_policy(shared, project, settings)?.patterns;
-    Ok(request.with_isolated(true).with_hidden(hidden))
+    Ok(request.with_hidden(hidden))
 }
 
-/// Returns true if the session's sandbox can show private copies at the real paths. Blocks.
-fn isolates(
+/// Returns the isolation that the session's sandbox makes possible. Blocks.
+fn isolation(
     shared: &ProjectShared,
     project: &Project,
     settings: &Settings,
     options: &RunOptions,
-) -> Result<bool> {
+) -> Result<Isolation> {
     let inner = &shared.inner;
     let choice = resolve::sandbox(options.sandbox.clone(), project, settings, &inner.sandboxes)?.value;
+    if choice == SandboxChoice::None {
+        return Ok(Isolation::None);
+    }
     let sandbox = inner.sandboxes.choose(&choice)?;
     // Binds cannot be asked for in general, so a policy with one bind is explained.
     let some = &shared.state_dir;
     let policy = SandboxPolicy::builder().bind(Bind::new(some, some, RuleAccess::Read, "a trial")).build()?;
-    Ok(sandbox.explain(&policy)?.state(Control::BINDS) == Some(ControlState::Enforced))
+    let binds = sandbox.explain(&policy)?.state(Control::BINDS) == Some(ControlState::Enforced);
+    Ok(if binds { Isolation::Bound } else { Isolation::Linked })
 }
 
-/// Does the same for a chat in the root.
+/// Returns true if the session's sandbox can show private copies at the real paths, for a chat in the root. Blocks.
 ///
 /// # Errors
 /// `not_supported` for a sandbox that can also keep nothing read-only there: the chat would write what the person's git runs.
@@ -276,7 +282,7 @@ pub(crate) fn isolates_root(
     settings: &Settings,
     options: &RunOptions,
 ) -> Result<bool> {
-    if isolates(shared, project, settings, options)? {
+    if isolation(shared, project, settings, options)? == Isolation::Bound {
         return Ok(true);
     }
     let inner = &shared.inner;

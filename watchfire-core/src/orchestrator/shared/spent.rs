@@ -55,6 +55,9 @@ pub struct SpentRecord {
     /// orchestrator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<String>,
+    /// The exit code of [`Ended::exit_code`]. Absent if it is not known, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// How its agent's work ended. Absent as `exit` is, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<SessionOutcome>,
@@ -174,6 +177,7 @@ impl SpentRecord {
             spent: Spent::default(),
             known: None,
             exit: None,
+            exit_code: None,
             outcome: None,
         }
     }

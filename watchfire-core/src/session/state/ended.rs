@@ -42,6 +42,14 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Returns the exit code of its process, or 128 plus the number of the signal. It is 0 if the agent had finished and was ended
+    /// therefore, because terminal programs do not end by themselves. `None` if it is not known.
+    #[must_use]
+    pub fn exit_code(&self) -> Option<i32> {
+        let is_done = self.cause == Cause::Claimed && self.claim.as_ref().is_some_and(|claim| claim.success);
+        if is_done { Some(0) } else { self.exit.code() }
+    }
+
     /// Returns true if the agent worked and ended successfully by itself, without a claim, a question or an issue.
     pub(crate) fn is_silent(&self) -> bool {
         let is_blocked = self.issue.is_some() || !self.questions.is_empty();

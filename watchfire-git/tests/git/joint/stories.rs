@@ -5,8 +5,8 @@ use std::fs;
 use watchfire_core::model::{Attempt, MergeStrategy};
 use watchfire_core::sandbox::RuleAccess;
 use watchfire_core::workspace::{
-    BranchStatus, InTargets, Merge, MergeRequest, ObstacleKind, OpenRequest, PublishRequest, Published,
-    RemoveRequest, Removed, Workspace,
+    BranchStatus, InTargets, Isolation, Merge, MergeRequest, ObstacleKind, OpenRequest, PublishRequest,
+    Published, RemoveRequest, Removed, Workspace,
 };
 use watchfire_git::diff::DiffRequest;
 
@@ -325,7 +325,7 @@ async fn merge_all(workspace: watchfire_git::JointWorkspace, n: u32) -> bool {
 async fn private_copies_are_made_of_each() {
     let world = World::new();
     let workspace = world.workspace();
-    let request = OpenRequest::new(key(1), Attempt(1)).with_isolated(true);
+    let request = OpenRequest::new(key(1), Attempt(1)).with_isolation(Isolation::Bound);
     let opened = workspace.open(&request).await.unwrap();
     for root in world.roots() {
         let git = root.join(".git");

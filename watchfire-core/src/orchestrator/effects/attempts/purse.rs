@@ -62,6 +62,7 @@ impl Purse {
     pub(in crate::orchestrator::effects) fn close(&self, counted: Counted, ended: &Ended) -> Result<()> {
         let mut state = self.state();
         state.record.exit = Some(ended.exit.to_string());
+        state.record.exit_code = ended.exit_code();
         state.record.outcome = Some(SessionOutcome::of(ended));
         state.closed = true;
         // Some agents tell all they spent only now.

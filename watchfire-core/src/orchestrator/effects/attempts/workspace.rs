@@ -8,7 +8,7 @@ use crate::orchestrator::effects::claims;
 use crate::orchestrator::shared::{ProjectShared, blocking};
 use crate::schedule::{ChatPlace, Life, NoticeCode, RunOptions};
 use crate::store::TaskPatch;
-use crate::workspace::{OpenRequest, Opened, WorkspaceKey};
+use crate::workspace::{Isolation, OpenRequest, Opened, WorkspaceKey};
 use crate::{ErrorKind, Result};
 
 /// Opens a folder for the work under `key` as its sandbox allows, and reports remarks for the person.
@@ -32,7 +32,7 @@ pub(crate) async fn open_workspace(
     let mut opened = shared.workspace.open(&open).await?;
     // In the checkout itself the files are there already.
     if !wanted.is_empty() && opened.cwd != shared.root {
-        give(shared, project, settings, wanted, open.isolated, &mut opened).await?;
+        give(shared, project, settings, wanted, open.isolation, &mut opened).await?;
     }
     for line in &opened.attention {
         shared.notice(NoticeCode::Workspace, task, line.clone());
@@ -50,10 +50,10 @@ pub(super) async fn give(
     project: Project,
     settings: Settings,
     mut wanted: Wanted,
-    isolated: bool,
+    isolation: Isolation,
     opened: &mut Opened,
 ) -> Result<()> {
-    if !isolated {
+    if isolation != Isolation::Bound {
         let shown = std::mem::take(&mut wanted.share);
         opened.attention.extend(shown.iter().map(|path| {
             format!("tasks do not get {}: this sandbox cannot show folders copy-on-write", path.display())
