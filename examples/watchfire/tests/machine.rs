@@ -21,6 +21,7 @@ fn main() {
             where_sandboxes_have_their_own,
         ),
         trial("an_agent_with_a_git_of_its_own", no_namespaces(), an_agent_with_a_git_of_its_own),
+        trial("an_agent_whose_folder_leads_to_a_git_of_its_own", no_step(), whose_folder_leads_to_it),
         trial("a_read_only_project", is_root(), a_read_only_project),
         trial("a_full_disk", no_small_disk(), a_full_disk),
     ];
@@ -35,6 +36,26 @@ fn no_namespaces() -> Option<String> {
         mechanisms.any(|found| found["name"] == "namespaces" && found["available"] == true)
     });
     (!works).then(|| "no namespaces on this machine".to_owned())
+}
+
+/// Returns a command for the program where it can make no namespaces.
+fn without_namespaces(world: &World, at: &Path, args: &[&str]) -> Command {
+    let mut unshare = world.command_of("unshare".as_ref(), at, ["--user", "--map-root-user", "sh", "-c"]);
+    unshare.arg(
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"",
+    );
+    unshare.arg("sh").arg(support::program()).args(args);
+    unshare
+}
+
+/// Returns why there is no step of the ladder without namespaces here.
+fn no_step() -> Option<String> {
+    let world = World::new();
+    let said = without_namespaces(&world, world.folder.path(), &["doctor", "--json"]).output().ok()?;
+    let report: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+    let first = report["sandboxes"].as_array().and_then(|all| all.iter().find(|it| it["available"] == true));
+    let works = first.is_some_and(|sandbox| sandbox["step"] == "without namespaces");
+    (!works).then(|| "this machine cannot take namespaces away, or confines nothing without them".to_owned())
 }
 
 fn is_root() -> Option<String> {
@@ -142,6 +163,62 @@ fn an_agent_with_a_git_of_its_own() {
     assert_eq!(kept, "notes/commits\ntags/mine\nwatchfire/rescue/0001/1\n");
     assert_eq!(world.git(&root, &["branch", "--list", "mine", "feature"]), "");
     assert_eq!(fs::read_to_string(root.join(".env")).unwrap(), "SECRET=1\n");
+    world.git(&root, &["fsck", "--no-dangling"]);
+}
+
+/// What git does where nothing can be shown at another place, and what of the person's cannot be written.
+const LINKED: &str = "\
+yes status    git status --porcelain
+yes commit    echo 1 > x && git add -A && git commit -qm one
+yes amend     git commit -q --amend -m amended
+yes stash     echo 2 > x && git stash -q && git stash pop -q
+yes again     git commit -qam two
+yes rebase    git rebase -q --force-rebase HEAD~1
+yes branch    git branch mine && git branch -D mine
+yes gc        git gc -q && git pack-refs --all
+yes config    git config user.signingkey mine
+yes tag       git tag mine
+no  main      echo > $P/refs/heads/main
+no  objects   echo > $P/objects/xx
+no  hook      echo > $P/hooks/post-merge
+no  settings  echo >> $P/config
+no  records   ls $P/watchfire
+";
+
+/// The person's repository is out of reach also where the sandbox can only open what lies at its place.
+fn whose_folder_leads_to_it() {
+    let world = World::for_sandboxes();
+    let root = world.project("project", "");
+    fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\nsandbox:\n  step_down: allow\n")
+        .unwrap();
+    fs::write(
+        root.join("try.sh"),
+        format!(
+            "P='{}'\nexport P\nwhile read -r wanted name command; do\n\
+             if sh -c \"$command\" > $TMPDIR/out 2>&1 < /dev/null; then got=yes; else got=no; fi\n\
+             test $got = $wanted || {{ echo \"$name: $got\"; cat $TMPDIR/out; }} >> wrong.txt\ndone < git.txt\n",
+            root.join(".git").display()
+        ),
+    )
+    .unwrap();
+    fs::write(root.join("git.txt"), LINKED).unwrap();
+    world.git(&root, &["add", "."]);
+    world.git(&root, &["commit", "-qm", "what to try"]);
+    world.task(&root, "Try everything", "run sh try.sh\ndone\nexit 0");
+    let said = without_namespaces(&world, &root, &["run", "all"]).output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(
+        said.status.success() && text.contains("1 merged"),
+        "{text}{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+    let wrong = root.join("wrong.txt");
+    assert!(!wrong.exists(), "{}", fs::read_to_string(wrong).unwrap());
+    assert_eq!(world.git(&root, &["log", "--format=%s", "main^1..main^2"]), "two\namended\n");
+    let kept =
+        world.git(&root, &["for-each-ref", "--format=%(refname:lstrip=4)", "refs/watchfire/left/0001/*/**"]);
+    assert_eq!(kept, "tags/mine\n");
+    assert!(!world.git(&root, &["config", "--list"]).contains("signingkey"));
     world.git(&root, &["fsck", "--no-dangling"]);
 }
 
