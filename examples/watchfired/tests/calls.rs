@@ -384,6 +384,53 @@ async fn no_call_loosens_what_the_settings_say() {
     assert_eq!(bad.details["field"], "agents.codex.path");
 }
 
+/// Found out when the name is given, not by the next run.
+#[tokio::test]
+async fn an_agent_that_is_not_known_is_refused() {
+    let world = World::new();
+    let _running = world.start(&[]);
+    let daemon = world.connect().await;
+    let project = world.project(&daemon, "shop").await.project_id;
+    world.task(&daemon, &project, "One", "done").await;
+    let nobody = || Some("nobody".to_owned());
+    let defaults = proto::Defaults { default_agent: nobody(), ..Default::default() };
+    let settings = proto::Settings { defaults: Some(defaults), ..Default::default() };
+    let change = proto::UpdateProjectRequest {
+        project_id: project.clone(),
+        default_agent: nobody(),
+        ..Default::default()
+    };
+    let task = proto::UpdateTaskRequest {
+        project_id: project.clone(),
+        task_number: 1,
+        agent: nobody(),
+        ..Default::default()
+    };
+    let new = proto::CreateTaskRequest {
+        project_id: project.clone(),
+        title: "Two".to_owned(),
+        agent: "nobody".to_owned(),
+        ..Default::default()
+    };
+    let refused = [
+        ("defaults.default_agent", daemon.settings().update_settings(settings).await.unwrap_err()),
+        ("default_agent", daemon.projects().update_project(change).await.unwrap_err()),
+        ("agent", daemon.tasks().update_task(task).await.unwrap_err()),
+        ("agent", daemon.tasks().create_task(new).await.unwrap_err()),
+    ];
+    for (field, refused) in refused {
+        let error = ApiError::from(refused);
+        assert_eq!(error.details["field"], field, "{error:?}");
+        assert!(error.hint.is_some(), "{error:?}");
+    }
+    let clear = proto::UpdateProjectRequest {
+        project_id: project.clone(),
+        default_agent: Some(String::new()),
+        ..Default::default()
+    };
+    daemon.projects().update_project(clear).await.unwrap();
+}
+
 /// A call that is repeated because its answer was lost does nothing anew.
 #[tokio::test]
 async fn a_repeated_start_ends_no_chat_that_came_after_it() {

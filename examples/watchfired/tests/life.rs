@@ -132,7 +132,11 @@ async fn agents_outlive_the_daemon() {
         session_id: session,
         ..Default::default()
     };
-    let mut screen = world.connect().await.agents().subscribe_screen(request).await.unwrap().into_inner();
+    let daemon = world.connect().await;
+    // Its guardian may still have the record of its output in hand.
+    until("the end is known", || async { daemon.agents().subscribe_screen(request.clone()).await.is_ok() })
+        .await;
+    let mut screen = daemon.agents().subscribe_screen(request).await.unwrap().into_inner();
     let end = screen.message().await.unwrap().and_then(|last| last.end).expect("the end");
     assert_eq!((end.exit_code, end.outcome.as_str()), (0, "completed"));
     assert!(screen.message().await.unwrap().is_none());

@@ -1,17 +1,20 @@
 //! What a sandbox costs, beside none, beside bwrap with the same namespaces and places, and beside birdcage, in one run.
 //!
-//! `cargo run --release -p watchfire-benches --bin sandbox [-- --json] [start] [files] [rounds=100]`
+//! `cargo run --release -p watchfire-benches --bin sandbox [-- --json] [start] [files] [caches] [rounds=100]`
 //!
 //! - `start`: from the request to the first byte and to the end of a program that prints one byte. Each round starts it
 //!   once in each way, in turn. bwrap by itself is told beforehand what to show, from the same policy: it has no search
 //!   for names and no rules to make, and filters no system calls.
 //! - `files`: the same work outside and inside, in turn: making, looking at, renaming and removing many small files,
 //!   reading a few thousand, and `git status`.
+//! - `caches`: builds and installations of package managers from warm caches, outside and inside, in turn.
 //!
 //! Times on a busy machine are noise; the ratios are taken pair by pair in one run.
 
 #[cfg(target_os = "linux")]
 mod bwrap;
+#[cfg(target_os = "linux")]
+mod caches;
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
@@ -34,6 +37,9 @@ fn main() {
         }
         if wanted("files") {
             files::measure(&world, (rounds / 5).max(1), &mut report)?;
+        }
+        if wanted("caches") {
+            caches::measure(&world, (rounds / 10).max(1), &mut report)?;
         }
         Ok(())
     });

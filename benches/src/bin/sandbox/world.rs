@@ -106,6 +106,17 @@ impl World {
         policy.read(self.worktree.join(".git"), "git").build()
     }
 
+    /// Returns a folder of programs in the home, with `uv`, if it is installed anywhere.
+    pub(crate) fn tools(&self) -> Result<PathBuf> {
+        let folder = self.home.join(".local/bin");
+        let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .map(|folder| folder.join("uv"))
+            .find(|path| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")));
+        let copied = fs::create_dir_all(&folder)
+            .and_then(|()| found.map_or(Ok(0), |uv| fs::copy(uv, folder.join("uv"))));
+        copied.map(|_| folder).map_err(|error| Error::io("copying a program", error))
+    }
+
     /// `command` where the agent works.
     pub(crate) fn in_worktree(&self, command: CommandSpec) -> CommandSpec {
         command.with_cwd(&self.worktree).with_env("PATH", "/usr/bin:/bin").with_env("HOME", &self.home)

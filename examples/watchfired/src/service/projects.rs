@@ -80,7 +80,7 @@ impl Daemon {
         patch.default_branch = request.default_branch;
         patch.definition = request.definition;
         if let Some(agent) = request.default_agent {
-            patch = patch.with_default_agent(some(&agent).map(str::parse).transpose()?);
+            patch = patch.with_default_agent(self.agent("default_agent", &agent).await?);
         }
         patch.auto_merge = request.auto_merge.map_or(patch.auto_merge, |on| Some(on).into());
         patch.auto_delete_branch =

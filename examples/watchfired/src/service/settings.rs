@@ -7,7 +7,7 @@ use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::settings_service_server::SettingsService;
 use watchfire_core::backend::{Backend, ProgramSearch};
-use watchfire_core::model::Settings;
+use watchfire_core::model::{BackendName, Settings};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use super::answer;
@@ -71,6 +71,21 @@ impl Daemon {
         }
     }
 
+    /// Reads the name of an agent that this machine knows, or none from an empty text.
+    ///
+    /// # Errors
+    /// `invalid_input`, with the field.
+    pub(super) async fn agent(&self, field: &str, name: &str) -> Result<Option<BackendName>> {
+        let Some(name) = some(name) else { return Ok(None) };
+        let settings = self.home().settings().await?;
+        let backends = self.orchestrator().backends().clone().with_configured(&settings)?;
+        let known = name.parse().and_then(|agent: BackendName| backends.get(agent.as_str()).map(|_| agent));
+        known.map(Some).map_err(|error| {
+            let error = error.with("field", field);
+            error.with("hint", "watchfire doctor lists the agents of this machine")
+        })
+    }
+
     async fn read_settings(&self) -> Result<proto::Settings> {
         let settings = self.home().settings().await?;
         let daemon = self.clone();
@@ -91,6 +106,8 @@ impl Daemon {
             .with("field", "defaults.default_sandbox")
             .with_path(self.home().path().join("settings.yaml")));
         }
+        let agent = given.default_agent.as_deref().filter(|agent| *agent != now.defaults.default_agent);
+        self.agent("defaults.default_agent", agent.unwrap_or_default()).await?;
         let mut paths = Vec::new();
         for (name, agent) in wanted.agents {
             self.orchestrator().backends().get(&name)?;

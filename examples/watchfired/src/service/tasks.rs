@@ -69,8 +69,8 @@ impl Daemon {
             .with_ready(ready)
             .with_depends_on(numbers(&request.depends_on)?)
             .with_labels(request.labels);
-        if let Some(agent) = some(&request.agent) {
-            new = new.with_agent(agent.parse()?);
+        if let Some(agent) = self.agent("agent", &request.agent).await? {
+            new = new.with_agent(agent);
         }
         new.request_id = some(&request.idempotency_key).map(str::to_owned);
         let task = store.create(new, None).await?.value;
@@ -94,7 +94,7 @@ impl Daemon {
             patch = patch.with_failure_reason(Some(reason).filter(|reason| !reason.is_empty()));
         }
         if let Some(agent) = request.agent {
-            patch = patch.with_agent(some(&agent).map(str::parse).transpose()?);
+            patch = patch.with_agent(self.agent("agent", &agent).await?);
         }
         let id =
             proto::TaskId { meta: None, project_id: request.project_id, task_number: request.task_number };

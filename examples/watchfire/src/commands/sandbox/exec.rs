@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,6 +13,7 @@ use watchfire_core::session::Attached;
 use watchfire_core::{Error, ErrorKind};
 
 use super::Whose;
+use super::explain::unreadable;
 use super::report::refused;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -104,6 +105,7 @@ async fn exec(context: &Context, args: &ExecArgs) -> Result<Exit> {
             eprintln!("watchfire: the sandbox is {}", probe.title());
         }
     }
+    let (policy, cwd) = (confinement.policy().clone(), confinement.command().cwd().map(Path::to_path_buf));
     let mut command = args.command.iter();
     let program = PathBuf::from(command.next().cloned().unwrap_or_default());
     let command = CommandSpec::new(program).with_args(command.cloned());
@@ -117,6 +119,8 @@ async fn exec(context: &Context, args: &ExecArgs) -> Result<Exit> {
     } else if args.report {
         eprint!("{report}{}", refused(denials));
     } else if is_held && !context.out.json && code(&ran) != 0 {
+        let closed = unreadable(&policy, &cwd.unwrap_or(found.root), &args.command);
+        closed.iter().for_each(|line| eprintln!("watchfire: {line}"));
         let task = args.whose.task.map(|task| format!("--task {task} ")).unwrap_or_default();
         eprintln!(
             "watchfire: it ended with {}; what the sandbox refused it, if anything: watchfire sandbox learn {task}-- …",

@@ -1,5 +1,6 @@
 //! `watchfire sandbox explain`: names the rules that allow or deny access to a path.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -84,6 +85,30 @@ fn answer(policy: &SandboxPolicy, cwd: &Path, path: &Path) -> Result<Answer> {
     // `absolute` keeps `..`, as the kernel needs it: if `a` does not exist, `a/..` leads nowhere.
     let path = std::path::absolute(&path).map_err(|e| Error::io("reading a path", e).with_path(&path))?;
     Ok(watchfire_sandbox::ask(policy, &path)?)
+}
+
+/// Returns what is said of a command that failed about each of its arguments that names a file which it could not read: the rule,
+/// and the setting that opens it.
+pub(super) fn unreadable(policy: &SandboxPolicy, cwd: &Path, args: &[OsString]) -> Vec<String> {
+    // A path may stand behind the name of an option.
+    let parts = args.iter().map(|arg| {
+        let text = arg.to_string_lossy();
+        text.split_once('=').filter(|_| text.starts_with('-')).map_or_else(|| arg.into(), |(_, it)| it.into())
+    });
+    let paths = parts.filter(|path: &PathBuf| cwd.join(path).symlink_metadata().is_ok());
+    let answers = paths.filter_map(|path| answer(policy, cwd, &path).ok());
+    let denied = answers.filter(|answer| answer.read.verdict == Verdict::Denied);
+    let told = denied.map(|answer| {
+        let rule = answer.read.rule.as_deref().map(|rule| format!(" by the rule for {rule}"));
+        let setting = setting(&answer).map(|line| format!("; to open it, in settings.yaml: {line}"));
+        text::line(&format!(
+            "{} is closed{}{}",
+            answer.path.display(),
+            rule.unwrap_or_default(),
+            setting.unwrap_or_default()
+        ))
+    });
+    told.collect()
 }
 
 /// Returns the line of `settings.yaml` that opens a denied path. `None` if only another file can: the project's

@@ -61,13 +61,25 @@ impl Purse {
     /// I/O errors.
     pub(in crate::orchestrator::effects) fn close(&self, counted: Counted, ended: &Ended) -> Result<()> {
         let mut state = self.state();
-        state.record.exit = Some(ended.exit.to_string());
-        state.record.exit_code = ended.exit_code();
-        state.record.outcome = Some(SessionOutcome::of(ended));
         state.closed = true;
         // Some agents tell all they spent only now.
         today(&self.shared, Some((&state.record.log, counted.known)));
-        self.count(&mut state, counted)
+        self.end(&mut state, counted, ended)
+    }
+
+    /// Writes how the session ended, before its work goes on: a client that is told of no end asks the next orchestrator for it.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(in crate::orchestrator::effects) fn note_end(&self, counted: Counted, ended: &Ended) -> Result<()> {
+        self.end(&mut self.state(), counted, ended)
+    }
+
+    fn end(&self, state: &mut State, counted: Counted, ended: &Ended) -> Result<()> {
+        state.record.exit = Some(ended.exit.to_string());
+        state.record.exit_code = ended.exit_code();
+        state.record.outcome = Some(SessionOutcome::of(ended));
+        self.count(state, counted)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -285,6 +285,7 @@ pub(super) async fn watch(
     if is_left(&ended) {
         return ended;
     }
+    started.note_end(&ended).await;
     let exit = match ended.cause {
         // Terminal programs do not end by themselves: the hangup that ends them is ours.
         Cause::Claimed if !ended.exit.success() => "ended after its claim".to_owned(),

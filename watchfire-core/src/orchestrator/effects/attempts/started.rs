@@ -21,7 +21,7 @@ use crate::orchestrator::shared::{ProjectShared, RECORDING, blocking};
 use crate::sandbox::{Refusal, SandboxGuard};
 use crate::schedule::NoticeCode;
 use crate::session::{
-    Checkpoints, Completion, Deadline, Hosted, Left, LogFile, Mailbox, Meter, Reach, RefusalReporter,
+    Checkpoints, Completion, Deadline, Ended, Hosted, Left, LogFile, Mailbox, Meter, Reach, RefusalReporter,
     Session, SessionDirectory, SessionInfo, SessionParts, SignalWatch, Sinks, Taken, Uncommitted,
 };
 use crate::store::Fence;
@@ -172,6 +172,16 @@ impl Started {
     /// Returns the budget that ended the session, in words.
     pub(in crate::orchestrator::effects) fn used_up(&self) -> Option<String> {
         self.purse.used_up()
+    }
+
+    /// Writes beside the session's log how it ended.
+    pub(in crate::orchestrator::effects) async fn note_end(&self, ended: &Ended) {
+        let (purse, counted, ended) = (Arc::clone(&self.purse), self.session.counted(), ended.clone());
+        let noted = blocking("keeping how a session ended", move || purse.note_end(counted, &ended)).await;
+        if let Err(error) = noted {
+            // The clean-up tries again, and tells the person.
+            tracing::warn!("keeping how a session ended: {}", error.report());
+        }
     }
 
     /// Returns the issue for which the program ended before it came to work, by its last words.
