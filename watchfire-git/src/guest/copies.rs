@@ -1,6 +1,9 @@
 //! The private copies of one guest, and the record of what it and the person have in common.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use watchfire_core::files::make_private;
@@ -13,6 +16,7 @@ use crate::error::broken;
 use crate::failpoint::reached;
 use crate::files;
 use crate::guest::state::{Head, State};
+use crate::guest::wiring;
 use crate::index::file::IndexFile;
 use crate::names;
 use crate::private::copies as private;
@@ -33,6 +37,11 @@ const GUARD: &str = "guard";
 const SEEN: &str = "seen";
 /// File that says that something in the copies was not sound, and was taken out of their references.
 const DAMAGED: &str = "damaged";
+/// File with the folders that were made for the sandbox to keep.
+const MADE: &str = "made";
+/// Files with the submodules that the person's index had at the start, and with those that it has got since.
+const FIRST_LINKS: &str = "first-links";
+const LINKS: &str = "links";
 /// File that says that nothing of the session runs any more.
 const ENDED: &str = "ended";
 
@@ -202,6 +211,49 @@ impl Guest {
         self.root.join("index-lock")
     }
 
+    /// Adds to the folders that were made for the sandbox to keep, each after the one around it.
+    pub(crate) fn note_made(&self, folders: &[PathBuf]) -> Result<()> {
+        if folders.is_empty() {
+            return Ok(());
+        }
+        let mut all = files::read(&self.root.join(MADE))?.unwrap_or_default();
+        all.extend(list(folders));
+        files::replace(&self.root.join(MADE), &all)
+    }
+
+    /// Removes the folders that were made, as far as they are empty.
+    pub(crate) fn unmake(&self) {
+        let made = files::read(&self.root.join(MADE)).ok().flatten().unwrap_or_default();
+        for folder in paths(&made).collect::<Vec<_>>().iter().rev() {
+            // What the person has put there stays.
+            _ = fs::remove_dir(folder);
+        }
+    }
+
+    /// Records the submodules that the person's index has got since the start.
+    pub(crate) fn note_links(&self, project: &Project) -> Result<()> {
+        let links = |index: PathBuf| {
+            let index = IndexFile::read(&index).unwrap_or_default();
+            wiring::links(&index, &project.root).collect::<BTreeSet<_>>()
+        };
+        let first = self.root.join(FIRST_LINKS);
+        let now = links(project.git.join("index"));
+        let Some(known) = files::read(&first)? else {
+            return files::replace(&first, &list(&now));
+        };
+        let known: BTreeSet<_> = paths(&known).collect();
+        let new: Vec<_> = now.difference(&known).cloned().collect();
+        if new == self.links()? {
+            return Ok(());
+        }
+        files::replace(&self.root.join(LINKS), &list(&new))
+    }
+
+    /// Returns the submodules that the person's index has got since the start, as they were recorded last.
+    pub(crate) fn links(&self) -> Result<Vec<PathBuf>> {
+        Ok(paths(&files::read(&self.root.join(LINKS))?.unwrap_or_default()).collect())
+    }
+
     /// Removes the copies.
     pub(crate) fn discard(self, project: &Project) -> Result<()> {
         private::remove(project, &self.root)
@@ -240,4 +292,15 @@ pub(crate) fn abandoned(project: &Project) -> Result<Vec<SessionId>> {
         found.extend(session.filter(|_| is_over()));
     }
     Ok(found)
+}
+
+/// Returns the content of a file with these paths. A zero byte ends each.
+fn list<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<u8> {
+    paths.into_iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect()
+}
+
+/// Yields the paths of such a file.
+fn paths(list: &[u8]) -> impl Iterator<Item = PathBuf> {
+    let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    paths.map(|path| PathBuf::from(OsStr::from_bytes(path)))
 }

@@ -25,6 +25,10 @@ use crate::repository::project::Project;
 const PATIENCE: Duration = Duration::from_secs(5);
 const TRIES: u32 = 50;
 
+/// The cure for an index that is not read here.
+const PLAIN_INDEX: &str = "git update-index --no-split-index, or git sparse-checkout reapply --no-sparse-index, gives the index its usual \
+     form; watchfire chat --worktree needs none";
+
 /// Prepares the root for `session`, and its copies if it is `isolated`. What it makes may not come in if `guard` holds it.
 pub(crate) fn enter(
     project: &Project,
@@ -35,8 +39,9 @@ pub(crate) fn enter(
     let mut opened = Opened::at(&project.root);
     // A session in a plain folder changes the person's files; what they were is in a snapshot.
     opened.attention.extend(snapshot::refresh(project)?.remark());
-    let places = wiring::places(project)?;
-    opened.policy_rules = wiring::rules(&places);
+    let wired = wiring::of(project)?;
+    let made_for_it = wiring::make(project, &wired.missing);
+    opened.policy_rules = wiring::rules(&wired.places);
     // In a linked worktree or a submodule, the repository lies outside of the root, and the sandbox closes it.
     if !isolated || project.git != project.root.join(".git") || project.git != project.common {
         return Ok(opened);
@@ -52,21 +57,16 @@ pub(crate) fn enter(
         IndexFile::read(&project.git.join("index"))?;
         Guest::find(project, session).map_or_else(|| Guest::make(project, session), Ok)
     });
-    match made {
-        Ok(guest) => {
-            guest.set_guard(guard)?;
-            opened.policy_rules.push(Rule::new(
-                project.state(),
-                RuleAccess::Deny,
-                "git: Watchfire's records",
-            ));
-            opened.binds = guest.binds(project)?;
-        }
-        Err(error) if matches!(error.kind(), ErrorKind::WorkspaceBroken | ErrorKind::NotSupported) => {
-            opened.attention.push(format!("a chat works on the repository itself: {}", error.report()));
-        }
-        Err(error) => return Err(error),
-    }
+    // On the repository itself it could make the person's git run what it wrote.
+    let guest = made.map_err(|error| match error.kind() {
+        ErrorKind::NotSupported => error.with("hint", PLAIN_INDEX),
+        _ => error,
+    })?;
+    guest.set_guard(guard)?;
+    guest.note_made(&made_for_it)?;
+    guest.note_links(project)?;
+    opened.policy_rules.push(Rule::new(project.state(), RuleAccess::Deny, "git: Watchfire's records"));
+    opened.binds = guest.binds(project)?;
     Ok(opened)
 }
 
@@ -83,7 +83,13 @@ pub(crate) fn exchange(project: &Project, session: &SessionId) -> Result<Exchang
         IndexLock::release(&project.git, &guest.lock_token());
     }
     let seen = look()?;
-    if guest.is_seen(&seen)? || is_busy(&project.git) || is_busy(&guest.top()) {
+    let is_seen = guest.is_seen(&seen)?;
+    if !is_seen {
+        guest.note_links(project)?;
+    }
+    // The sandbox keeps the submodules of the start. The person may have others by now, by a checkout or a merge.
+    exchanged.told = planted::set_aside_at(project, &guest.began(), &guest.links()?)?;
+    if is_seen || is_busy(&project.git) || is_busy(&guest.top()) {
         return Ok(exchanged);
     }
     let _lock = project.lock()?;
@@ -92,7 +98,7 @@ pub(crate) fn exchange(project: &Project, session: &SessionId) -> Result<Exchang
     let Some(Imported { told, is_damaged }) = import(project, &repo, &guest, [&base, &theirs], None)? else {
         return Ok(exchanged);
     };
-    exchanged.told = told;
+    exchanged.told.extend(told);
     if is_damaged {
         // Before it is taken out of the references, or nobody would know at the end.
         guest.mark_damaged()?;
@@ -110,6 +116,7 @@ pub(crate) fn leave(project: &Project, session: &SessionId) -> Result<Exchanged>
     let Some(guest) = Guest::find(project, session) else { return Ok(exchanged) };
     guest.mark_ended()?;
     exchanged.told.extend(planted::set_aside(project, &guest.began())?);
+    guest.unmake();
     let _lock = project.lock()?;
     // Another process may have made up for it meanwhile.
     if !guest.root.is_dir() {

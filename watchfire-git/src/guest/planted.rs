@@ -59,18 +59,7 @@ pub(super) fn set_aside(project: &Project, began: &Path) -> Result<Vec<String>> 
     let tools: Vec<_> = found.tools.into_iter().filter(|path| is_changed(path, since)).collect();
     told.extend(tell_tools(project, &tools));
     for part in found.repositories.iter().filter(|part| is_new(part, since) && !is_plain(project, part)) {
-        let at = part.display();
-        told.push(match files::set_aside(part, &private::aside(project), "repository") {
-            Ok(place) => {
-                format!(
-                    "a chat left the repository {at}, which could run commands: it was moved to {}",
-                    place.display()
-                )
-            }
-            Err(error) => {
-                format!("a chat left the repository {at}, which could run commands ({})", error.report())
-            }
-        });
+        told.push(put(project, part));
     }
     Ok(told)
 }
@@ -156,6 +145,50 @@ fn made(path: &Path) -> Option<(i64, i64)> {
     Some((i64::try_from(made.as_secs()).ok()?, i64::from(made.subsec_nanos())))
 }
 
+/// Sets aside the repositories at `places`, which git takes for submodules, that were made or changed after `began` and could run
+/// something. Returns remarks for the person.
+pub(super) fn set_aside_at(project: &Project, began: &Path, places: &[PathBuf]) -> Result<Vec<String>> {
+    let began = fs::symlink_metadata(began).during("reading when a session began")?;
+    let since = (began.ctime(), began.ctime_nsec());
+    let parts = places.iter().map(|place| place.join(".git"));
+    let parts = parts.filter(|part| part.symlink_metadata().is_ok());
+    Ok(parts
+        .filter(|part| is_new(part, since) && !is_plain(project, part))
+        .map(|part| put(project, &part))
+        .collect())
+}
+
+/// Moves a repository away, and returns what is said about that.
+fn put(project: &Project, part: &Path) -> String {
+    let at = part.display();
+    match files::set_aside(part, &private::aside(project), "repository") {
+        Ok(place) => format!(
+            "a chat left the repository {at}, which could run commands: it was moved to {}",
+            place.display()
+        ),
+        Err(error) => {
+            format!("a chat left the repository {at}, which could run commands ({})", error.report())
+        }
+    }
+}
+
+/// Returns the repository that a `.git` is, or the one of the project's own submodules that it leads to.
+pub(super) fn led_to(project: &Project, part: &Path) -> Option<PathBuf> {
+    if fs::symlink_metadata(part).ok()?.is_dir() {
+        return Some(part.to_path_buf());
+    }
+    pointed(project, part)
+}
+
+/// Returns the repository of a submodule or a worktree of the project that a pointer leads to.
+fn pointed(project: &Project, part: &Path) -> Option<PathBuf> {
+    let text = files::read_plain(part, CONFIG).ok().flatten().unwrap_or_default();
+    let target = text.strip_prefix(b"gitdir:").and_then(|target| str::from_utf8(target).ok())?.trim();
+    let target = part.parent()?.join(target).canonicalize().ok()?;
+    let is_own = |own: &&str| target.starts_with(project.common.join(own));
+    ["modules", "worktrees"].iter().any(|own| is_own(&own)).then_some(target)
+}
+
 /// Returns true if a repository can run nothing: as `git init` and `git clone` make it.
 fn is_plain(project: &Project, part: &Path) -> bool {
     let Ok(kind) = fs::symlink_metadata(part) else { return true };
@@ -166,12 +199,7 @@ fn is_plain(project: &Project, part: &Path) -> bool {
         return is_plain_folder(part);
     }
     // A pointer, as in the checkout of a submodule whose repository lies where no guest writes.
-    let text = files::read_plain(part, CONFIG).ok().flatten().unwrap_or_default();
-    let target = text.strip_prefix(b"gitdir:").and_then(|target| str::from_utf8(target).ok()).map(str::trim);
-    let target = target.and_then(|target| part.parent()?.join(target).canonicalize().ok());
-    target.is_some_and(|target| {
-        ["modules", "worktrees"].iter().any(|own| target.starts_with(project.common.join(own)))
-    })
+    pointed(project, part).is_some()
 }
 
 fn is_plain_folder(git: &Path) -> bool {

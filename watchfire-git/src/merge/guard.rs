@@ -13,6 +13,7 @@ use watchfire_core::workspace::{MergeGuard, Obstacle, ObstacleKind};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::error::During;
+use crate::merge::obeyed;
 use crate::merge::places::Places;
 use crate::merge::tools;
 use crate::objects::tree::{LINK, Node, SUBMODULE};
@@ -63,12 +64,13 @@ pub(crate) fn check(
         return Ok(Some(obstacle));
     }
     if guard.wiring {
-        let hooks = Places::new(repo, old, &hooks(repo)?)?;
+        let obeyed: Vec<_> = hooks(repo)?.into_iter().chain(obeyed::files(repo)?).collect();
+        let obeyed = Places::new(repo, old, &obeyed)?;
         let repositories = repositories(repo, &changes, new)?;
         let mut files = Vec::new();
         for change in &changes {
             let is_inside = repositories.iter().any(|folder| change.path.starts_with(folder));
-            if is_inside || is_in(&hooks, change) || is_wiring(repo, change)? {
+            if is_inside || is_in(&obeyed, change) || is_wiring(repo, change)? {
                 files.push(path(change));
             }
         }
@@ -130,8 +132,13 @@ pub(crate) fn hooks(repo: &Repository) -> Result<Vec<String>> {
     Ok(inside)
 }
 
-/// Returns true for a change of `.gitmodules`, or of the drivers that an attributes file names.
+/// Returns true for a change of `.gitmodules`, or of the drivers that an attributes file names, and for a new submodule: git looks
+/// into whatever repository is at its place.
 fn is_wiring(repo: &Repository, change: &Change) -> Result<bool> {
+    let is_submodule = |node: Option<Node>| node.is_some_and(|node| node.mode == SUBMODULE);
+    if is_submodule(change.new) && !is_submodule(change.old) {
+        return Ok(true);
+    }
     let mut parts = change.path.rsplit(|byte| *byte == b'/');
     let name = parts.next().unwrap_or_default();
     if is_read_by_git(name, b".gitmodules") {

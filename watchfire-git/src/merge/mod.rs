@@ -1,6 +1,7 @@
 //! Merges work with its target in memory.
 
 pub(crate) mod guard;
+pub(crate) mod obeyed;
 pub(crate) mod places;
 pub(crate) mod prepare;
 pub(crate) mod renames;

@@ -24,6 +24,7 @@ use crate::files;
 use crate::names;
 use crate::objects::id::hex;
 use crate::private::agent_refs;
+use crate::repository::admin;
 use crate::repository::left;
 use crate::repository::left::References;
 use crate::repository::project::Project;
@@ -182,6 +183,17 @@ impl Private {
         })
     }
 
+    /// Makes the `.git` of the agent's folder lead to the repository again, if it leads here.
+    pub(crate) fn point_back(&self, project: &Project) -> Result<()> {
+        let dot_git = project.worktree(&self.key).join(".git");
+        match small(&dot_git)? {
+            Some(content) if content == admin::pointer(&self.admin()) => {
+                files::replace(&dot_git, &admin::pointer(&project.admin(&self.key)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the path at which git in the sandbox finds the repository's own objects.
     fn shared(&self) -> PathBuf {
         // By the final name, because the path is written into the copies while they still have another name.
@@ -247,6 +259,14 @@ impl Private {
     /// Returns the commits that the agent made and took back, as far as its git has recorded them.
     pub(crate) fn taken_back(&self, project: &Project) -> Result<Vec<Oid>> {
         let mut named = left::noted(&self.root.join("admin")).map_err(unreadable)?;
+        // Worktrees that the agent added itself, where it could.
+        for (_, admin) in files::entries(&self.root.join("top/worktrees"))? {
+            if fs::symlink_metadata(&admin).is_ok_and(|found| found.is_dir()) {
+                let head = small(&admin.join("HEAD"))?.unwrap_or_default();
+                named.extend(hex(head.trim_ascii()));
+                named.extend(left::logged(&admin.join("logs/HEAD"), None).map_err(unreadable)?);
+            }
+        }
         for (log, copy_of) in self.logs(project) {
             named.extend(left::logged(&log, Some(&copy_of)).map_err(unreadable)?);
         }

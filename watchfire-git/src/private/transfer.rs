@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -331,8 +330,7 @@ impl PlainObjects {
             make(&view.0.join(&name))?;
             for (file_name, file) in files::entries(&folder).map_err(unreadable)? {
                 if is_hex(&file_name, 38) && is(&file, fs::Metadata::is_file) {
-                    let to = view.0.join(&name).join(file_name);
-                    symlink(&file, to).map_err(|e| Error::io("making a link", e).with_path(&file))?;
+                    hold(&file, &view.0.join(&name).join(file_name))?;
                 }
             }
         }
@@ -344,6 +342,23 @@ impl PlainObjects {
         }
         Ok(view)
     }
+}
+
+/// Gives the file at `from` the second name `to`, so that it stays this file, whatever an agent puts in its place meanwhile: a link
+/// would be followed, and the open of a FIFO does not end. What is no plain file gets no name.
+fn hold(from: &Path, to: &Path) -> Result<()> {
+    let failed = |e| Error::io("reading an agent's objects", e).with_path(from);
+    if fs::hard_link(from, to).is_ok() {
+        // Of a link it is the link itself.
+        return match fs::symlink_metadata(to).map_err(failed)?.is_file() {
+            true => Ok(()),
+            false => fs::remove_file(to).map_err(failed),
+        };
+    }
+    // On another file system, or of another owner.
+    let Some(mut file) = files::open_plain(from).map_err(unreadable)? else { return Ok(()) };
+    let copied = fs::File::create(to).and_then(|mut copy| std::io::copy(&mut file, &mut copy));
+    copied.map(drop).map_err(failed)
 }
 
 /// Copies a pack into the folder `to` and makes its index, which checks the content of the pack. What its objects name may be in
@@ -477,5 +492,24 @@ mod tests {
         }
         assert!(entries(b"100644 cut off\0short").is_none());
         assert!(entries(b"100644").is_none());
+    }
+
+    /// The open of a FIFO would not end, and a link would lead elsewhere.
+    #[test]
+    fn what_an_agent_puts_in_the_place_of_an_object_is_not_read() {
+        let temp = tempfile::tempdir().unwrap();
+        let (objects, scratch) = (temp.path().join("objects"), temp.path().join("scratch"));
+        let repo = Repository::init(temp.path().join("repo")).unwrap();
+        fs::create_dir_all(objects.join("ab")).unwrap();
+        let [file, link] = ["1", "2"].map(|end| objects.join("ab").join(format!("{}{end}", "0".repeat(37))));
+        fs::write(&file, "an object").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+        let view = PlainObjects::of(&repo, &objects, &scratch).unwrap();
+        fs::remove_file(&file).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RWXU).unwrap();
+        let held = files::entries(&view.0.join("ab")).unwrap();
+        assert_eq!(held.iter().map(|(name, _)| name).collect::<Vec<_>>(), [file.file_name().unwrap()]);
+        assert!(fs::symlink_metadata(&held[0].1).unwrap().is_file());
+        assert_eq!(fs::read(&held[0].1).unwrap(), b"an object");
     }
 }

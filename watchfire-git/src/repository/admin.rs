@@ -33,6 +33,11 @@ pub(crate) enum Owner {
     Person,
 }
 
+/// Returns the content of the `.git` that leads to an administration folder.
+pub(crate) fn pointer(admin: &Path) -> Vec<u8> {
+    [b"gitdir: ", admin.as_os_str().as_bytes(), b"\n"].concat()
+}
+
 /// Returns the owner of the administration folder `admin`.
 pub(crate) fn owner(admin: &Path) -> Result<Owner> {
     let name = admin.file_name().and_then(OsStr::to_str).unwrap_or_default();

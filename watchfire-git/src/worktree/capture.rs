@@ -127,6 +127,10 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
         ref_lock::release_packed(project);
     }
     import::import(project, &repo, key)?;
+    // The agent's configuration lies behind its copies, and the person may run git in the folder from now on.
+    if let Some(private) = Private::find(project, key) {
+        private.point_back(project)?;
+    }
     let work = Work::look(project, &repo, key, false)?;
     if work.scan.is_none() && work.tip.is_none() {
         return Err(unknown(key));

@@ -132,7 +132,7 @@ pub(crate) fn open(project: &Project, request: &OpenRequest) -> Result<Opened> {
     if request.isolation != Isolation::None {
         let private = Private::make(project, key, branch.or(base), request.isolation)?;
         if request.isolation == Isolation::Linked {
-            files::replace(&folder.join(".git"), &pointer(&private.admin()))?;
+            files::replace(&folder.join(".git"), &admin::pointer(&private.admin()))?;
             opened.policy_rules.extend(private.rules());
         } else {
             opened.binds = private.binds(project)?;
@@ -173,7 +173,7 @@ pub(crate) fn create(
         // Prune removes administration without a folder. The lock keeps it away until the folder is in place.
         let _lock = project.lock()?;
         administer(folder, &admin, head, &index)?;
-        fs::write(fresh.join(".git"), pointer(&admin)).during("writing the .git file")?;
+        fs::write(fresh.join(".git"), admin::pointer(&admin)).during("writing the .git file")?;
         reached("folder: administered");
         fs::rename(&fresh, folder).map_err(|e| Error::io("putting a folder in place", e).with_path(folder))
     })();
@@ -205,10 +205,6 @@ fn administer(folder: &Path, admin: &Path, head: &str, index: &IndexFile) -> Res
     put("index", &index.to_bytes())
 }
 
-fn pointer(admin: &Path) -> Vec<u8> {
-    [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat()
-}
-
 /// Returns true if `dot_git` is a pointer of ours, to the administration or to private copies, perhaps from a time when
 /// the project's folder had another name.
 fn is_pointer(dot_git: &Path, admin: &Path, key: &WorkspaceKey) -> Result<bool> {
@@ -236,13 +232,13 @@ fn repair(project: &Project, repo: &Repository, key: &WorkspaceKey, tip: Option<
     }
     let dot_git = folder.join(".git");
     let is_ours = fs::symlink_metadata(&dot_git).is_ok_and(|metadata| metadata.is_file())
-        && files::read(&dot_git)?.is_some_and(|content| content == pointer(&admin));
+        && files::read(&dot_git)?.is_some_and(|content| content == admin::pointer(&admin));
     if !is_ours {
         // Anything else there may be a repository that the agent made, with work in it.
         if fs::symlink_metadata(&dot_git).is_ok() && !is_pointer(&dot_git, &admin, key)? {
             set_aside(project, key, &dot_git)?;
         }
-        files::replace(&dot_git, &pointer(&admin))?;
+        files::replace(&dot_git, &admin::pointer(&admin))?;
     }
     let mut gitdir = dot_git.into_os_string();
     gitdir.push("\n");

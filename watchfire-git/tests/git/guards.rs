@@ -6,8 +6,8 @@ use std::path::Path;
 
 use watchfire_core::workspace::{Merge, MergeGuard, MergeRequest, ObstacleKind, Workspace};
 
-use crate::support::Repo;
 use crate::support::steps::{capture, key, open};
+use crate::support::{Repo, git};
 
 /// Merges what `change` does in a task's folder under `guard`; returns what holds it and the files.
 async fn held(
@@ -140,6 +140,8 @@ async fn what_git_runs_is_held() {
     repo.git(["add", "."]);
     repo.commit("attributes");
     repo.git(["config", "core.hooksPath", "tools/_"]);
+    repo.git(["config", "include.path", "../.gitconfig"]);
+    repo.git(["config", "diff.x.textconv", "sh ./show.sh"]);
     let guard = MergeGuard::default().with_wiring(true);
     let ways: &[Way] = &[
         (".gitattributes", |at| write(&at.join(".gitattributes"), "*.bin -text\n")),
@@ -148,6 +150,13 @@ async fn what_git_runs_is_held() {
         ("sub/.gitattributes", |at| write(&at.join("sub/.gitattributes"), "* macro-of-yours\n")),
         (".gitmodules", |at| {
             write(&at.join(".gitmodules"), "[submodule \"a\"]\n\tpath = a\n\turl = ../a.git\n");
+        }),
+        (".gitconfig", |at| write(&at.join(".gitconfig"), "[core]\n\tfsmonitor = x\n")),
+        ("show.sh", |at| write(&at.join("show.sh"), "x")),
+        ("link", |at| {
+            let head = git(at, ["rev-parse", "HEAD"]);
+            git(at, ["update-index", "--add", "--cacheinfo", &format!("160000,{},link", head.trim())]);
+            git(at, ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "link"]);
         }),
         ("tools/_/pre-commit", |at| write(&at.join("tools/_/pre-commit"), "x")),
         ("tools/pre-commit", |at| write(&at.join("tools/pre-commit"), "x")),

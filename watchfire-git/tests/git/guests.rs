@@ -467,17 +467,19 @@ async fn what_git_runs_is_read_only() {
     assert!(!read("plain/.gitattributes"));
 }
 
-/// Nobody is kept from a chat by the form of an index: it works as it did without copies, and that is said.
+/// Without copies, a chat would write what the person's git runs.
 #[tokio::test]
-async fn an_index_in_another_form_is_told() {
+async fn an_index_in_another_form_is_refused() {
     let repo = Repo::new();
     repo.git(["update-index", "--split-index"]);
-    let opened = repo.workspace().enter(&SessionId::random(), true, &MergeGuard::default()).await.unwrap();
-    assert!(opened.binds.is_empty());
-    assert!(
-        matches!(&opened.attention[..], [told] if told.contains("on the repository itself")),
-        "{opened:?}"
-    );
+    let enter =
+        async |isolated| repo.workspace().enter(&SessionId::random(), isolated, &MergeGuard::default()).await;
+    let refused = enter(true).await.unwrap_err();
+    assert_eq!(refused.code(), "not_supported");
+    assert!(refused.detail("hint").is_some_and(|hint| hint.contains("--no-split-index")), "{refused:?}");
+    assert!(enter(false).await.unwrap().binds.is_empty(), "without a sandbox");
+    repo.git(["update-index", "--no-split-index"]);
+    assert!(!enter(true).await.unwrap().binds.is_empty());
 }
 
 #[tokio::test]

@@ -114,12 +114,21 @@ async fn a_folder_may_lead_to_its_copies() {
     run(&["pack-refs", "--all"]);
     run(&["gc", "-q"]);
     run(&["config", "core.fsmonitor", "false"]);
+    // A worktree of its own, and a commit that only its HEAD names.
+    let side = opened.cwd.join("side");
+    run(&["worktree", "add", "-q", "--detach", "side"]);
+    git(&side, ["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "side"]);
+    let aside = git(&side, ["rev-parse", "HEAD"]).trim().to_owned();
+    fs::remove_dir_all(side).unwrap();
     assert_eq!(everything(&repo), before);
     repo.fsck();
 
     let made = capture(&workspace, 1).await.committed.unwrap();
     assert_eq!(repo.git(["rev-parse", &format!("{}^", made.as_str())]).trim(), first);
     assert_eq!(repo.git(["rev-parse", "refs/watchfire/left/0001/tags/mine"]).trim(), first);
+    assert!(left(&repo).contains(&aside), "{:?}", left(&repo));
+    // The agent's configuration is behind it no more.
+    assert_eq!(run(&["rev-parse", "--git-common-dir"]).trim(), git_dir.to_str().unwrap());
     assert!(!repo.git(["config", "--list"]).contains("fsmonitor"));
     repo.git(["rev-parse", "theirs"]);
     // A later attempt may have another sandbox.

@@ -9,6 +9,7 @@ mod formats;
 mod guards;
 mod guest_histories;
 mod guest_refusals;
+mod guest_wiring;
 mod guests;
 mod half_way;
 mod histories;
