@@ -25,6 +25,7 @@ use crate::repository::index_lock::IndexLock;
 use crate::repository::project::{commit, open_supported};
 use crate::worktree::ignore::Ignore;
 
+pub use crate::earlier::Earlier;
 pub use crate::plain::{check_plain, init_plain};
 
 /// The line that is added to `.gitignore`.

@@ -20,6 +20,7 @@ pub mod bench;
 mod branches;
 mod command;
 pub mod diff;
+mod earlier;
 mod error;
 mod failpoint;
 mod files;

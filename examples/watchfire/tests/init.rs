@@ -211,3 +211,31 @@ fn without_git_nothing_is_asked() {
     assert!(said.stderr.contains("Git is required. Install git and try again."), "{}", said.stderr);
     assert!(fs::read_dir(&at).unwrap().next().is_none());
 }
+
+/// After `git clean -fdx`, the branches of the tasks are still there. A new task must not go on with one of them.
+#[test]
+fn a_project_whose_files_are_gone_is_restored_or_begun_anew() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Kept back", "write a 1\ncommit a\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-merge", "--no-sandbox"]).good();
+    let kept = world.git(&root, &["rev-parse", "watchfire/0001"]);
+    world.run(&root, ["backup"]).good();
+    world.git(&root, &["clean", "-fdxq"]);
+    fs::remove_dir_all(root.join(".watchfire")).unwrap_or_default();
+
+    let refused = world.run(&root, ["init", "--yes", "--json"]).code(1).json_error();
+    assert_eq!(refused["code"], "already_exists", "{refused}");
+    assert!(refused["hint"].as_str().unwrap().contains("watchfire restore"), "{refused}");
+    assert!(!root.join(".watchfire/project.yaml").exists());
+    world.run(&root, ["restore"]).good();
+    assert_eq!(world.states(&root).len(), 1);
+
+    fs::remove_dir_all(root.join(".watchfire")).unwrap();
+    world.run(&root, ["init", "--yes", "--fresh"]).good();
+    world.task(&root, "Other", "write b 1\ncommit b\ndone\nexit 0");
+    assert_eq!(world.states(&root)[0].0, 2);
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    assert!(root.join("b").exists() && !root.join("a").exists(), "only its own work is merged");
+    assert_eq!(world.git(&root, &["rev-parse", "watchfire/0001"]), kept);
+}

@@ -29,7 +29,7 @@ pub use daemon::Daemon;
 pub use life::{Options, run};
 pub use program::{DaemonArgs, main, program};
 pub use repositories::Repositories;
-pub use service::{history, queue};
+pub use service::{earlier, history, queue};
 #[cfg(feature = "tls")]
 pub use tls::{TlsArgs, TlsOptions};
 pub use within::{Within, within};

@@ -13,8 +13,8 @@ use watchfire_core::store::{Home, NewProject, Patch, ProjectPatch, TaskStore as 
 use watchfire_core::workspace::Workspace as _;
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 use watchfire_git::GitOptions;
-use watchfire_git::init::{Initialized, check_plain, init_plain};
-use watchfired::Repositories;
+use watchfire_git::init::{Earlier, Initialized, check_plain, init_plain};
+use watchfired::{Repositories, earlier};
 
 use super::backup::WARNING;
 use super::program::schema;
@@ -88,6 +88,9 @@ pub(crate) struct InitArgs {
     /// Give a copy of a project an id of its own
     #[arg(long)]
     new_id: bool,
+    /// Begin a new project where a backup has an earlier one; its tasks get other numbers
+    #[arg(long)]
+    fresh: bool,
     /// Make even the home folder, or `/`, a project
     #[arg(long)]
     force: bool,
@@ -123,6 +126,8 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
         let store = home.snapshots_dir(&root).await?.unwrap_or_else(|| home.path().join("state/snapshots"));
         check_plain(&root, store)?;
     }
+    let is_new = !exists && !plain;
+    let earlier = if is_new { earlier(&home, &root, args.fresh).await? } else { Earlier::default() };
     // The person is asked before anything is made, because Ctrl+C may be the answer.
     let asks = !exists && !args.yes && !context.out.json && terminal::is_interactive();
     let seen = if exists { Seen::default() } else { Seen::of(&root).await };
@@ -152,7 +157,7 @@ pub(crate) async fn run(context: &Context, args: InitArgs) -> Result<Exit> {
             false => home.open_store(&root, None).await?.update_project(patch, None, None).await?.value,
         }
     } else {
-        let project = home.init_project(&root, new).await?;
+        let project = home.init_project(&root, new.with_after(earlier.highest)).await?;
         match args.max_parallel {
             Some(parallel) => {
                 let store = home.open_store(&root, None).await?;

@@ -22,6 +22,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::Daemon;
 
+pub use projects::earlier;
 pub use report::{history, queue};
 
 /// Returns the answer to a call.

@@ -6,9 +6,10 @@ use tonic::{Request, Response, Status};
 use watchfire_api::daemon_proto as proto;
 use watchfire_api::daemon_proto::project_service_server::ProjectService;
 use watchfire_core::model::{ProjectEntry, ProjectStatus};
-use watchfire_core::store::{NewProject, ProjectPatch};
+use watchfire_core::store::{Home, NewProject, ProjectPatch};
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_git::GitOptions;
+use watchfire_git::init::Earlier;
 
 use super::answer;
 use super::convert::{self, some};
@@ -57,8 +58,10 @@ impl Daemon {
         convert::check_line("name", &request.name)?;
         // No call can say that it means the home folder.
         self.home().check_root(&root, false)?;
+        let earlier = earlier(self.home(), &root, false).await?;
         let root = prepared(root).await?;
         let mut new = NewProject::new()
+            .with_after(earlier.highest)
             .with_name(some(&request.name).map(str::to_owned))
             .with_color(some(&request.color).map(str::to_owned))
             .with_definition(request.definition)
@@ -110,6 +113,25 @@ impl Daemon {
 }
 
 /// Makes the folder if there is none, and a repository in it.
+/// Returns what earlier projects have left in the repository of a folder that is to be a new one.
+///
+/// # Errors
+/// `already_exists` if the files of the folder's last project are gone and a backup has them, unless a new one is wanted.
+pub async fn earlier(home: &Home, root: &Path, anew: bool) -> Result<Earlier> {
+    let folder = root.to_path_buf();
+    let earlier = super::blocking(move || Earlier::of(folder)).await?;
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let entries = if anew || earlier.backup.is_none() { Vec::new() } else { home.projects().await? };
+    let is_its =
+        |entry: &ProjectEntry| Some(&entry.project_id) == earlier.backup.as_ref() && entry.path == root;
+    if entries.iter().any(is_its) {
+        let message = "the files of this folder's project are gone, and the repository has a backup of them";
+        let hint = "watchfire restore brings them back; watchfire init --fresh begins a new project";
+        return Err(Error::new(ErrorKind::AlreadyExists, message).with("hint", hint).with_path(root));
+    }
+    Ok(earlier)
+}
+
 async fn prepared(root: PathBuf) -> Result<PathBuf> {
     let prepare = move || {
         let failed = |error| Error::io("making the folder of the project", error).with_path(&root);

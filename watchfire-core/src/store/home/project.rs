@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{Dir, FileLock, read_untrusted, replace};
 use crate::model::form::check_lines;
-use crate::model::{BackendName, Project, ProjectId, ProjectStatus, Timestamp};
+use crate::model::{BackendName, Project, ProjectId, ProjectStatus, TaskNumber, Timestamp};
 use crate::store::ProjectPatch;
 use crate::store::plan::check_paths;
 use crate::store::yaml::atomic::{self, Unread, unreadable};
@@ -97,6 +97,8 @@ pub struct NewProject {
     pub copy: Vec<String>,
     /// Comment at the beginning of `project.yaml`, without its `#`. Default: none.
     pub comment: String,
+    /// The number before that of the first task. Default: none, and the first task has the number 1.
+    pub after: Option<TaskNumber>,
 }
 
 macro_rules! setters {
@@ -146,6 +148,8 @@ impl NewProject {
         with_copy, copy: Vec<String>;
         /// Sets the comment at the beginning of `project.yaml`.
         with_comment, comment: String;
+        /// Sets the number before that of the first task.
+        with_after, after: Option<TaskNumber>;
     }
 }
 
@@ -174,6 +178,9 @@ pub(super) fn init(root: &Path, new: NewProject, now: &Timestamp) -> Result<(Pat
     project.verify = new.verify;
     project.share = new.share;
     project.copy = new.copy;
+    if let Some(after) = new.after {
+        project.next_task_number = after.value().saturating_add(1);
+    }
     project.created_at = Some(now.clone());
     project.updated_at = Some(now.clone());
     let dir = Dir::open(&root)?.make_child(".watchfire", 0o755)?;
