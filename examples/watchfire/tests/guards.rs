@@ -41,6 +41,22 @@ fn protected_paths_hold_the_merge() {
     assert_eq!(world.states(&root), [(1, "merged".to_owned()), (2, "merged".to_owned())]);
 }
 
+/// The folder of a task whose work waits for its merge goes when the person says so, and not by mistake.
+#[test]
+fn held_work_is_given_up() {
+    let world = World::new();
+    let root = world.project("project", "protected: [a.txt]");
+    world.task(&root, "Held", "write a.txt x\ncommit it\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    let refused = world.run(&root, ["branches", "delete", "1"]).code(3).stdout;
+    assert!(refused.contains("waits to be merged"), "{refused}");
+    assert!(refused.contains("watchfire branches delete 0001 --discard"), "{refused}");
+    world.run(&root, ["branches", "delete", "1", "--discard"]).good();
+    assert_eq!(world.git(&root, &["branch", "--list", "watchfire/*"]), "");
+    assert_ne!(world.git(&root, &["for-each-ref", "refs/watchfire/rescue/0001"]), "");
+    assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "one\ntwo\nthree\n");
+}
+
 /// What was accepted is the work that was there: another attempt is held again.
 #[test]
 fn an_accepted_change_that_fails_to_verify_is_asked_about_again() {

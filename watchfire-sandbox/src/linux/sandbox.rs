@@ -210,7 +210,7 @@ impl LinuxSandbox {
             // Namespaces would not help: it has them.
             let hint = match self.means == Means::Own && plan.facts.no_internet.is_some() {
                 true => "install slirp4netns, or set `sandbox: {network: open}` in settings.yaml".to_owned(),
-                false => advice::for_namespaces(),
+                false => advice::for_namespaces(!policy.apart),
             };
             return Err(Error::new(
                 ErrorKind::PolicyUnenforceable,

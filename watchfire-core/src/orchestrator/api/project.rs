@@ -518,11 +518,16 @@ impl ProjectHandle {
     }
 
     /// Removes folder and branch of a task if all of the work is reachable without them. With `discard`, other work
-    /// is first put under a rescue ref.
+    /// is first put under a rescue ref, and finished work that is held waits for its merge no more.
     ///
     /// # Errors
     /// `busy` while an agent or a merge is under way for the task; those of the workspace.
     pub async fn remove_branch(&self, task: TaskNumber, discard: bool) -> Result<Removed> {
+        let life = self.read(move |schedule| schedule.ledger().life_of(task).cloned()).await?;
+        let held = life.filter(|life| matches!(life.state, LifeState::Held { .. }));
+        if let Some(life) = held.filter(|_| discard) {
+            self.stop(life.id).await?;
+        }
         effects::remove_branch(&self.0, task, discard).await
     }
 

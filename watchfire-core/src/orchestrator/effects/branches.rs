@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::claims;
 use crate::model::TaskNumber;
 use crate::orchestrator::shared::ProjectShared;
-use crate::schedule::NoticeCode;
+use crate::schedule::{LifeState, NoticeCode};
 use crate::workspace::{RemoveRequest, Removed};
 use crate::{Error, ErrorKind, Result};
 
@@ -20,10 +20,23 @@ pub(crate) async fn remove_branch(
     let _removing = lock.lock().await;
     // Asked under the lock: an attempt that begins after the answer has to wait before it opens the
     // workspace.
-    if shared.read(move |schedule| schedule.ledger().life_of(task).is_some()).await? {
-        return Err(
-            Error::new(ErrorKind::Busy, "an agent or a merge is under way for the task").with("task", task)
-        );
+    let state =
+        shared.read(move |schedule| schedule.ledger().life_of(task).map(|life| life.state.clone())).await?;
+    match state {
+        None => {}
+        Some(LifeState::Held { by, .. }) => {
+            let message = "the finished work of the task waits to be merged";
+            let hint = format!(
+                "watchfire branches merge {task} tries again; watchfire branches delete {task} --discard gives it up"
+            );
+            return Err(Error::new(ErrorKind::Busy, message)
+                .with("held by", by.to_string())
+                .with("hint", hint));
+        }
+        Some(_) => {
+            let message = "an agent or a merge is under way for the task";
+            return Err(Error::new(ErrorKind::Busy, message).with("task", task));
+        }
     }
     // Shows other machines that the task is taken. A task that is gone needs no claim. If we are killed here,
     // a lease of a minute is left, which our next start takes over at once.

@@ -43,13 +43,13 @@ pub fn ways_to_namespaces() -> Vec<Way> {
     Obstacles::here().ways()
 }
 
-/// Returns how to get namespaces on this machine, and how to do without.
-pub(in crate::linux) fn for_namespaces() -> String {
+/// Returns how to get namespaces on this machine, and how to do without, unless less is `accepted` already.
+pub(in crate::linux) fn for_namespaces(accepted: bool) -> String {
     let ways = ways_to_namespaces();
     let way = ways.first().map_or_else(String::new, |way| format!("{}: {}; ", way.title, way.command));
-    format!(
-        "{way}`watchfire sandbox setup` shows each way; or accept less with `sandbox: {{step_down: allow}}` in settings.yaml"
-    )
+    let less =
+        if accepted { "" } else { "; or accept less with `sandbox: {step_down: allow}` in settings.yaml" };
+    format!("{way}`watchfire sandbox setup` shows each way{less}")
 }
 
 /// Reasons why namespaces may be refused.
