@@ -4,19 +4,18 @@
 //! answer of that terminal is taken for a key.
 
 mod scroll;
+mod typing;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use watchfire_client::daemon_proto::{
-    AgentStatus, ProjectId, ResizeRequest, ScreenBuffer, ScreenFormat, SendInputRequest, SessionEnd,
-    StartAgentRequest, SubscribeScreenRequest,
+    AgentStatus, ProjectId, ScreenBuffer, ScreenFormat, SessionEnd, StartAgentRequest, SubscribeScreenRequest,
 };
-use watchfire_client::work_proto::EndedChatsRequest;
+use watchfire_client::work_proto::{EndedChatsRequest, SendKeysRequest};
 use watchfire_client::{ApiError, Client, Daemon, Followed, ProjectLog, environment, meta};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::observe::Target;
@@ -26,6 +25,7 @@ use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
 use self::scroll::Back;
+use self::typing::Typing;
 use super::agent::of_chat;
 use super::chat::ChatArgs;
 use super::chat::ended;
@@ -319,17 +319,20 @@ impl Viewer {
         if shown.size.is_ours() {
             self.fit(shown);
         }
-        let mut sending = None;
+        let mut typing = Typing::default();
         loop {
-            sending = sending.or_else(|| self.next(daemon, shown));
-            let sent = async {
-                match &mut sending {
-                    Some(request) => request.await,
-                    None => std::future::pending().await,
+            let has_keys = !self.read_only && shown.has_keys();
+            let room = async {
+                match has_keys {
+                    true => Some(typing.room(daemon).await),
+                    false => {
+                        typing.wait().await;
+                        None
+                    }
                 }
             };
             tokio::select! {
-                () = sent => sending = None,
+                Some(room) = room => drop(room.send(self.next(shown))),
                 buffer = screen.message() => match buffer {
                     Ok(Some(ScreenBuffer { end: Some(end), .. })) => return Left::End(End::Over(end)),
                     Ok(Some(buffer)) => {
@@ -384,9 +387,10 @@ impl Viewer {
                     }
                     if detaches || ends {
                         let rest = async {
-                            while let Some(request) = sending.take().or_else(|| self.next(daemon, shown)) {
-                                request.await;
+                            while !self.read_only && shown.has_keys() {
+                                typing.room(daemon).await.send(self.next(shown));
                             }
+                            typing.finish().await;
                         };
                         let _ = tokio::time::timeout(SOON, rest).await;
                         return Left::End(End::Detached);
@@ -436,23 +440,16 @@ impl Viewer {
         }
     }
 
-    /// Returns the next request to the agent: its size, or keys. Its caller does not wait for it, because the agent may read nothing
-    /// for ever. The end of the session is seen on its screen.
-    fn next(&self, daemon: &Daemon, shown: &mut Shown) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
-        let mut agents = daemon.agents();
-        let (project_id, session_id) = (self.project.clone(), self.session.clone());
-        if std::mem::take(&mut shown.fits) {
-            let size = terminal::size();
-            let (rows, cols) = (size.rows().into(), size.cols().into());
-            let request = ResizeRequest { project_id, session_id, rows, cols, meta: None };
-            return Some(Box::pin(async move { drop(agents.resize(request).await) }));
+    /// Returns the next message to the agent: its size, and keys.
+    fn next(&self, shown: &mut Shown) -> SendKeysRequest {
+        let size = std::mem::take(&mut shown.fits).then(terminal::size);
+        SendKeysRequest {
+            project_id: self.project.clone(),
+            session_id: self.session.clone(),
+            rows: size.map_or(0, |size| size.rows().into()),
+            cols: size.map_or(0, |size| size.cols().into()),
+            data: shown.typed.drain(..shown.typed.len().min(AT_ONCE)).collect(),
         }
-        if shown.typed.is_empty() || self.read_only {
-            return None;
-        }
-        let data = shown.typed.drain(..shown.typed.len().min(AT_ONCE)).collect();
-        let request = SendInputRequest { project_id, session_id, data, meta: None };
-        Some(Box::pin(async move { drop(agents.send_input(request).await) }))
     }
 }
 
@@ -543,6 +540,11 @@ impl Shown {
             typed: Vec::new(),
             fits: false,
         }
+    }
+
+    /// Returns true while there is something for the agent.
+    fn has_keys(&self) -> bool {
+        self.fits || !self.typed.is_empty()
     }
 
     /// Keeps keys for the agent.
