@@ -143,10 +143,14 @@ impl LeftOut {
 pub enum LeftOutReason {
     /// The folder is a repository of its own.
     NestedRepository,
+    /// A name that git refuses, because some file system takes it for `.git`.
+    RefusedName,
     /// A file with the name of a secret, which the sandbox hides.
     SecretName,
     /// A FIFO, socket or device.
     Special,
+    /// A folder that lies more than 200 folders deep.
+    TooDeep,
     /// Larger than the limit for one file.
     TooLarge,
 }
@@ -157,8 +161,10 @@ impl LeftOutReason {
     pub fn code(self) -> &'static str {
         match self {
             Self::NestedRepository => "nested_repository",
+            Self::RefusedName => "refused_name",
             Self::SecretName => "secret_name",
             Self::Special => "special",
+            Self::TooDeep => "too_deep",
             Self::TooLarge => "too_large",
         }
     }
@@ -168,8 +174,10 @@ impl LeftOutReason {
     pub fn why(self) -> &'static str {
         match self {
             Self::NestedRepository => "a repository of its own",
+            Self::RefusedName => "a name that git refuses, as some systems take it for .git",
             Self::SecretName => "the name of a secret",
             Self::Special => "no regular file",
+            Self::TooDeep => "more than 200 folders deep",
             Self::TooLarge => "larger than 512 MiB, the limit for one file",
         }
     }

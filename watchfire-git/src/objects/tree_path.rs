@@ -17,8 +17,9 @@ pub(crate) fn check_path(path: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if some file system takes `part` for `.git`, or for a path into `.git`.
-fn is_git_name(part: &[u8]) -> bool {
+/// Returns true if some file system takes `part` for `.git`, or for a path into `.git`. libgit2 writes no tree with such a
+/// name.
+pub(crate) fn is_git_name(part: &[u8]) -> bool {
     // The quick answer for nearly every name.
     let is_plain = |byte: &u8| byte.is_ascii() && !matches!(byte, b'\\' | b'~');
     if part.first() != Some(&b'.') && part.iter().all(is_plain) {

@@ -177,22 +177,28 @@ pub(crate) fn capture(project: &Project, request: &CaptureRequest) -> Result<Cap
     captured.commits = tip.map_or(Ok(0), |tip| reach::ahead(&repo, tip, base))?;
     captured.tip = tip.map(commit);
     captured.committed = made.map(commit);
-    let special = work.scan.iter().flat_map(|scan| &scan.special).map(|path| (path, LeftOutReason::Special));
-    let nested = work.scan.iter().flat_map(|scan| &scan.nested);
-    let nested = nested.map(|path| (path, LeftOutReason::NestedRepository));
-    let large = work.scan.iter().flat_map(|scan| &scan.large).map(|path| (path, LeftOutReason::TooLarge));
-    let secret = work.scan.iter().flat_map(|scan| &scan.secret).map(|path| (path, LeftOutReason::SecretName));
-    captured.left_out = special
-        .chain(large)
-        .chain(secret)
-        .chain(nested)
-        .map(|(path, why)| LeftOut::new(RepoPath::new(path.clone()), why))
-        .collect();
+    captured.left_out = work.scan.as_ref().map(left_out).unwrap_or_default();
     if made.is_some() {
         let edits = work.scan.map(|scan| scan.edits).unwrap_or_default();
         captured.paths = edits.into_keys().map(RepoPath::new).collect();
     }
     Ok(captured)
+}
+
+/// Returns the paths that a capture does not commit, with the reasons.
+fn left_out(scan: &Scan) -> Vec<LeftOut> {
+    let all = [
+        (&scan.special, LeftOutReason::Special),
+        (&scan.refused, LeftOutReason::RefusedName),
+        (&scan.deep, LeftOutReason::TooDeep),
+        (&scan.large, LeftOutReason::TooLarge),
+        (&scan.secret, LeftOutReason::SecretName),
+        (&scan.nested, LeftOutReason::NestedRepository),
+    ];
+    let of = |(paths, why): (&Vec<Vec<u8>>, LeftOutReason)| {
+        paths.iter().map(|path| LeftOut::new(RepoPath::new(path.clone()), why)).collect::<Vec<_>>()
+    };
+    all.into_iter().flat_map(of).collect()
 }
 
 /// Returns the paths that a capture would commit now.

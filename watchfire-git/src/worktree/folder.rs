@@ -19,8 +19,9 @@ use crate::error::During;
 use crate::index::entry::{Entry, mode_of};
 use crate::index::file::IndexFile;
 use crate::index::hidden::Hidden;
-use crate::objects::tree::{EXECUTABLE, FILE, Node, SUBMODULE, check_depth, join};
+use crate::objects::tree::{EXECUTABLE, FILE, MAX_DEPTH, Node, SUBMODULE, join};
 use crate::objects::tree_edit::Edits;
+use crate::objects::tree_path::is_git_name;
 use crate::objects::verify::LARGEST;
 use crate::plain::Measured;
 use crate::repository::new_blobs::NewBlobs;
@@ -45,6 +46,10 @@ pub(crate) struct Scan {
     pub(crate) special: Vec<Vec<u8>>,
     /// Files beyond the size limit. A file that the tree has stays as it is there.
     pub(crate) large: Vec<Vec<u8>>,
+    /// Files and folders with a name that git refuses. What the tree has there stays as it is.
+    pub(crate) refused: Vec<Vec<u8>>,
+    /// Folders below the greatest depth of a tree.
+    pub(crate) deep: Vec<Vec<u8>>,
     /// Files and folders with a hidden name that are neither in the tree nor in the index, and that no rule ignores.
     pub(crate) secret: Vec<Vec<u8>>,
 }
@@ -135,7 +140,6 @@ struct Inside {
 
 impl Walk<'_> {
     fn folder(&mut self, fd: &OwnedFd, prefix: &[u8], inside: Inside, depth: usize) -> Result<()> {
-        check_depth(depth)?;
         let levels = self.levels.len();
         // The ignore file of this folder does not hold beside it.
         self.levels.extend(self.look.ignore.level(fd, prefix));
@@ -169,7 +173,12 @@ impl Walk<'_> {
                 continue;
             };
             let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            if self.look.hidden.has_name(name) {
+            if is_git_name(name) {
+                // One such entry would make the whole tree one that git refuses.
+                if self.counts(&path, is_folder, inside) {
+                    self.scan.refused.push(path);
+                }
+            } else if self.look.hidden.has_name(name) {
                 // Files that the project gives its tasks are ignored ones.
                 let is_new = !inside.nested && !inside.ignored && !self.is_tracked(&path, is_folder);
                 if is_new && !self.look.ignore.matches(&self.levels, &path, is_folder) {
@@ -179,11 +188,7 @@ impl Walk<'_> {
                 self.subfolder(fd, name, &path, inside, depth)?;
             } else if let Some(mode) = mode_of(&stat) {
                 // The ignore rules do not hold for tracked files, as in git.
-                let counts = self.is_tracked(&path, false)
-                    || ((!inside.nested || self.look.nested)
-                        && !inside.ignored
-                        && !self.look.ignore.matches(&self.levels, &path, false));
-                if counts {
+                if self.is_tracked(&path, false) || self.counts(&path, false, inside) {
                     self.file(fd, name, path, &stat, mode)?;
                 }
             } else if !inside.ignored && !self.look.ignore.matches(&self.levels, &path, false) {
@@ -191,6 +196,13 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns true if a path that is not tracked counts as new work.
+    fn counts(&self, path: &[u8], is_folder: bool, inside: Inside) -> bool {
+        (!inside.nested || self.look.nested)
+            && !inside.ignored
+            && !self.look.ignore.matches(&self.levels, path, is_folder)
     }
 
     /// Returns true if the tree or the index has a file at `path`, or below it if it is a folder.
@@ -215,6 +227,13 @@ impl Walk<'_> {
         let is_submodule = self.look.tree.get(path).is_some_and(|node| node.mode == SUBMODULE);
         let ignored = inside.ignored || self.look.ignore.matches(&self.levels, path, true);
         if !has_tracked && !is_submodule && ignored {
+            return Ok(());
+        }
+        // Neither a tree nor the index has anything there.
+        if depth >= MAX_DEPTH {
+            if !inside.nested || self.look.nested {
+                self.scan.deep.push(path.to_vec());
+            }
             return Ok(());
         }
         // NOFOLLOW: the agent may have replaced the folder by a link since it was listed.
@@ -341,8 +360,10 @@ impl Walk<'_> {
                 continue;
             }
             let entry = self.look.index.entry(path);
-            let kept =
-                node.mode == SUBMODULE || entry.is_some_and(Entry::is_sparse) || self.look.hidden.has(path);
+            let kept = node.mode == SUBMODULE
+                || entry.is_some_and(Entry::is_sparse)
+                || self.look.hidden.has(path)
+                || path.split(|byte| *byte == b'/').any(is_git_name);
             let below = join(path, b"");
             // A path with anything below it was replaced by a folder.
             let replaced =

@@ -213,7 +213,10 @@ pub(crate) fn retire_base(repo: &Repository, key: &WorkspaceKey, target: &str) -
 fn holds_more(folder: &Path, work: &Work) -> bool {
     // In place of our pointer: the agent made a repository of the folder.
     let replaced = std::fs::symlink_metadata(folder.join(".git")).is_ok_and(|metadata| !metadata.is_file());
-    let holds = |scan: &Scan| [&scan.nested, &scan.large, &scan.secret].iter().any(|paths| !paths.is_empty());
+    let holds = |scan: &Scan| {
+        let left_out = [&scan.nested, &scan.large, &scan.secret, &scan.refused, &scan.deep];
+        left_out.iter().any(|paths| !paths.is_empty())
+    };
     // Without a scan nothing is known about the folder.
     replaced || work.scan.as_ref().is_none_or(holds)
 }

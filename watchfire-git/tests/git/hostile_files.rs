@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use watchfire_core::workspace::{LeftOutReason, Published, RemoveRequest, Removed, Workspace};
+use watchfire_core::workspace::{LeftOutReason, MergeRequest, Published, RemoveRequest, Removed, Workspace};
 
 use crate::agent::{agent, mktree};
 use crate::support::steps::{capture, key, open, open_isolated, publish};
@@ -98,6 +98,72 @@ async fn a_file_beyond_the_limit_is_left_out() {
     assert!(matches!(removed, Removed::Gone { .. }), "{removed:?}");
     assert!(repo.root.join(".watchfire/worktrees/aside/0001-0001-1/disk.img").exists());
     repo.fsck();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_git_refuses_and_folders_too_deep_are_left_out() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    let write = |name: &str| {
+        let path = opened.cwd.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "work").unwrap();
+    };
+    let refused = [".git ", ".g\u{200c}it", "GIT~1", "a/git~1", "a\\.git", "sub/.GIT:x"];
+    for name in [&refused[..3], &["a/git~1"]].concat() {
+        write(&format!("{name}/deep/er"));
+    }
+    for name in &refused[4..] {
+        write(name);
+    }
+    // What no rule would commit is not named either.
+    write("ignored/git~1/x");
+    write("work");
+    write("a/b");
+    let deepest = vec!["d"; 200].join("/");
+    write(&format!("{deepest}/last"));
+    write(&format!("{deepest}/d/d/beyond"));
+    let captured = in_time(capture(&workspace, 1)).await;
+    let mut left_out: Vec<_> =
+        captured.left_out.iter().map(|left| (left.path.as_bytes().to_vec(), left.reason)).collect();
+    left_out.sort();
+    let mut wanted: Vec<_> =
+        refused.map(|name| (name.as_bytes().to_vec(), LeftOutReason::RefusedName)).to_vec();
+    wanted.push((format!("{deepest}/d").into_bytes(), LeftOutReason::TooDeep));
+    wanted.sort();
+    assert_eq!(left_out, wanted);
+    assert_eq!(captured.paths.len(), 3, "{:?}", captured.paths);
+    // The same again: nothing is taken for a deletion.
+    assert_eq!(capture(&workspace, 1).await.committed, None);
+    assert!(matches!(in_time(publish(&workspace, 1)).await, Published::Done { .. }));
+    assert_eq!((repo.read("work"), repo.read(&format!("{deepest}/last"))), ("work".into(), "work".into()));
+    assert!(!repo.root.join("GIT~1").exists() && !repo.root.join("a/git~1").exists());
+    let removed = workspace.remove(&RemoveRequest::new(key(1))).await.unwrap();
+    assert!(matches!(removed, Removed::Gone { .. }), "{removed:?}");
+    assert!(repo.root.join(".watchfire/worktrees/aside/0001-0001-1/GIT~1/deep/er").exists());
+    repo.fsck();
+}
+
+/// The agent's git had `core.protectNTFS` off: its commit is refused, and the capture neither fails nor takes it apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_name_in_a_commit_of_the_agents_stays_there() {
+    let repo = Repo::new();
+    let workspace = repo.workspace();
+    let opened = open(&workspace, 1).await;
+    fs::create_dir(opened.cwd.join("git~1")).unwrap();
+    fs::write(opened.cwd.join("git~1/x"), "work").unwrap();
+    agent(&opened.cwd, &["-c", "core.protectNTFS=false", "add", "-A"]);
+    agent(&opened.cwd, &["-c", "core.protectNTFS=false", "commit", "-qm", "odd"]);
+    fs::write(opened.cwd.join("git~1/x"), "edited").unwrap();
+    fs::write(opened.cwd.join("work"), "work").unwrap();
+    let captured = capture(&workspace, 1).await;
+    assert_eq!(captured.paths.iter().map(ToString::to_string).collect::<Vec<_>>(), ["work"]);
+    assert_eq!(captured.left_out.len(), 1);
+    assert_eq!(repo.git(["cat-file", "blob", "watchfire/0001:git~1/x"]), "work");
+    let request = MergeRequest::new(key(1), "main", "merge");
+    let error = workspace.prepare_merge(&request).await.unwrap_err();
+    assert!(error.report().contains("git~1/x"), "{}", error.report());
 }
 
 #[tokio::test(flavor = "multi_thread")]
