@@ -19,8 +19,8 @@ use crate::branches::recover;
 use crate::diff::{self, Diff, DiffRequest};
 use crate::guest::exchange as guest;
 use crate::index::hidden::Hidden;
-use crate::merge::prepare;
 use crate::merge::revert::{self, Found};
+use crate::merge::taken;
 use crate::options::GitOptions;
 use crate::plain::{snapshot, store};
 use crate::private::import;
@@ -265,7 +265,7 @@ impl Workspace for GitWorkspace {
 
     async fn prepare_merge(&self, request: &MergeRequest) -> Result<Merge> {
         let request = request.clone();
-        self.alone(&request.key.clone(), move |project| prepare::prepare(project, &request)).await
+        self.alone(&request.key.clone(), move |project| taken::prepare(project, &request)).await
     }
 
     async fn checkout(&self, candidate: &Candidate) -> Result<Scratch> {

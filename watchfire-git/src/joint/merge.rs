@@ -9,7 +9,7 @@ use crate::error::During;
 use crate::files;
 use crate::joint::repositories::{Joint, Member, places};
 use crate::joint::work::{not_the_checkout, seen_from_first, within};
-use crate::merge::prepare;
+use crate::merge::taken;
 use crate::names;
 use crate::repository::agent_ref;
 use crate::repository::project::{commit, oid, tip};
@@ -137,7 +137,7 @@ fn prepare_one(
     if !member.is_first() && agent_ref::tip(&member.project, &repo, &of.key)?.is_none() {
         return Ok(Merge::Nothing);
     }
-    prepare::prepare(&member.project, &of)
+    taken::prepare(&member.project, &of)
 }
 
 /// Returns the part of a repository in which the work has nothing to merge. With a candidate below, the part of that one

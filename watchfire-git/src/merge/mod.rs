@@ -6,6 +6,7 @@ pub(crate) mod places;
 pub(crate) mod prepare;
 pub(crate) mod renames;
 pub(crate) mod revert;
+pub(crate) mod taken;
 pub(crate) mod three_way;
 pub(crate) mod tools;
 pub(crate) mod trees;

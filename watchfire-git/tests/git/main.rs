@@ -29,4 +29,5 @@ mod references;
 mod rewritten;
 mod support;
 mod undo;
+mod untaken;
 mod user;
