@@ -137,6 +137,10 @@ obstacles! {
     /// The agent left a merge unfinished: files still have conflict marks.
     UnfinishedMerge = "unfinished_merge",
         "resolve the conflict marks on the branch, or accept them with `watchfire branches merge N --accept-marks`";
+    /// The target is checked out in a worktree that cannot be read: on a disk that is away, moved, or deleted by hand.
+    WorktreeAway = "worktree_away",
+        "bring the worktree back (`git worktree repair` if it or the project was moved), or let go of it: `git worktree unlock` \
+         where it is locked, then `git worktree prune`";
     /// Writing to the checkout failed for another reason, which the message names.
     WriteFailed = "write_failed", "repair what the message names";
     /// A restart has lost variables that the verify commands would get.

@@ -216,6 +216,12 @@ pub(crate) fn look(
     if current != from || record.published.as_ref() == Some(&candidate.commit) {
         return Ok(Way::Moved);
     }
+    for away in user_checkout::away(project)? {
+        if away.is_on(&name)? || away.underway(&name)?.is_some() {
+            let message = format!("a worktree that is away has {} checked out", candidate.target);
+            return Ok(Way::Held(away.obstructed(ObstacleKind::WorktreeAway, message, Vec::new())));
+        }
+    }
     let mut checkouts = Vec::new();
     // All checkouts, because during a rebase or bisection of the target none has it checked out.
     for checkout in user_checkout::all(project)? {

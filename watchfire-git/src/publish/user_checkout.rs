@@ -27,7 +27,7 @@ use crate::publish::convert::{self, Conversion};
 use crate::publish::swap;
 use crate::publish::view::{Brought, Disk, View, hash};
 use crate::repository::admin::{self, Owner};
-use crate::repository::ownership;
+use crate::repository::ownership::{self, Link};
 use crate::repository::project::{Kind, Project};
 
 /// Prefix of files that are about to replace another file.
@@ -50,16 +50,28 @@ pub(crate) fn all(project: &Project) -> Result<Vec<Checkout>> {
     {
         all.push(Checkout { git: project.common.clone(), files: files.to_path_buf() });
     }
+    all.extend(linked(project, Link::Here)?);
+    Ok(all)
+}
+
+/// Returns the linked checkouts of persons that cannot be read now. git, too, keeps their branches from being moved: one that
+/// comes back with the index of before would take back what its branch has got meanwhile.
+pub(crate) fn away(project: &Project) -> Result<Vec<Checkout>> {
+    linked(project, Link::Away)
+}
+
+/// Returns the linked checkouts of persons that have this relation to their administration.
+fn linked(project: &Project, wanted: Link) -> Result<Vec<Checkout>> {
+    let mut linked = Vec::new();
     for (_, git) in files::entries(&project.common.join("worktrees"))? {
         if admin::owner(&git)? != Owner::Person {
             continue;
         }
-        // In a copy of a repository, `worktrees` still names the checkouts of the original.
-        if let Some(files) = admin::checkout(&git)?.filter(|files| ownership::leads_back(files, &git)) {
-            all.push(Checkout { git, files });
+        if let Some(files) = admin::checkout(&git)?.filter(|files| ownership::link(files, &git) == wanted) {
+            linked.push(Checkout { git, files });
         }
     }
-    Ok(all)
+    Ok(linked)
 }
 
 impl Checkout {

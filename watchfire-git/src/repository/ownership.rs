@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -68,11 +69,30 @@ fn is_other_checkout(project: &Project, root: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns true if the `.git` file of the linked checkout `files` leads to the git directory `git`. In a copy
-/// of a repository it does not: there the administration still names the checkouts of the original.
-pub(crate) fn leads_back(files: &Path, git: &Path) -> bool {
-    let Ok(text) = fs::read(files.join(".git")) else { return false };
+/// The relation of a linked checkout to the git directory that administers it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Link {
+    /// Its `.git` file leads back.
+    Here,
+    /// It belongs to another repository. In a copy of a repository, the administration still names the checkouts of the
+    /// original.
+    Another,
+    /// Nothing there can be read: it is on a disk that is away, it was moved or deleted, or the project was moved.
+    Away,
+}
+
+/// Returns the relation of the linked checkout `files` to the git directory `git`.
+pub(crate) fn link(files: &Path, git: &Path) -> Link {
+    let text = match fs::read(files.join(".git")) {
+        Ok(text) => text,
+        // A repository was made in its place.
+        Err(error) if error.kind() == ErrorKind::IsADirectory => return Link::Another,
+        Err(_) => return Link::Away,
+    };
     let pointer = text.strip_prefix(b"gitdir:").unwrap_or_default().trim_ascii();
-    let found = files.join(OsStr::from_bytes(pointer)).canonicalize();
-    found.is_ok_and(|found| git.canonicalize().is_ok_and(|git| git == found))
+    let Ok(found) = files.join(OsStr::from_bytes(pointer)).canonicalize() else { return Link::Away };
+    match git.canonicalize().is_ok_and(|git| git == found) {
+        true => Link::Here,
+        false => Link::Another,
+    }
 }
