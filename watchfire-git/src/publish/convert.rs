@@ -4,9 +4,11 @@
 //! git itself does the work. Only the filter drivers run that the person has named to us, as their own
 //! configuration defines them. The work of an agent can name a driver, and can never define one.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,10 +20,12 @@ use crate::error::During;
 use crate::files;
 use crate::index::entry::Entry;
 use crate::index::file::IndexFile;
-use crate::objects::tree::Node;
+use crate::objects::tree::{Node, join};
+use crate::objects::tree_diff::Change;
 use crate::publish::user_checkout::Checkout;
 use crate::repository::project::Project;
-use crate::worktree::attributes::ATTRIBUTES;
+use crate::worktree::attributes::{ATTRIBUTES, Replaced};
+use crate::worktree::folder::is_below;
 
 /// Time limit: long enough for a filter that fetches large files.
 const LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -37,12 +41,29 @@ pub(crate) enum Conversion {
     Driver(String),
 }
 
-/// Writes the files `wanted`, converted for `checkout`, into the new folder `to`.
+/// Returns the files of attributes that `changes` touch, as they are on the side that `side` selects.
+pub(crate) fn replaced(
+    repo: &Repository,
+    changes: &[Change],
+    side: impl Fn(&Change) -> Option<Node>,
+) -> Result<Replaced> {
+    let content = |node: Node| -> Result<Vec<u8>> {
+        let blob = repo.find_blob(node.id).during("reading a file of attributes")?;
+        Ok(blob.content().to_vec())
+    };
+    let touched = changes.iter().filter(|change| is_attributes(&change.path));
+    // git reads no attributes from links.
+    let read = |change: &Change| side(change).filter(Node::is_file).map(content).transpose();
+    touched.map(|change| Ok((change.path.clone(), read(change)?))).collect()
+}
+
+/// Writes the files `wanted`, converted for `checkout` with the attributes `replaced`, into the new folder `to`.
 pub(crate) fn write(
     project: &Project,
     checkout: &Checkout,
     index: &IndexFile,
     wanted: &[(&[u8], Node)],
+    replaced: &Replaced,
     to: &Path,
 ) -> Result<()> {
     // An earlier try may have left some.
@@ -50,7 +71,10 @@ pub(crate) fn write(
     files::remove_tree(to).and_then(|()| fs::create_dir_all(to)).map_err(making)?;
     let mut some = IndexFile::default();
     // In a sparse checkout, git reads attributes from the index instead of the files.
-    for entry in index.entries().iter().filter(|entry| is_attributes(&entry.path) && !entry.is_conflict()) {
+    let counts = |entry: &&Entry| {
+        is_attributes(&entry.path) && !entry.is_conflict() && !replaced.contains_key(&entry.path)
+    };
+    for entry in index.entries().iter().filter(counts) {
         some.set(Entry::new(&entry.path, entry.node, None));
     }
     let mut input = Vec::new();
@@ -64,10 +88,19 @@ pub(crate) fn write(
     let mut prefix = OsString::from("--prefix=");
     prefix.push(to.join("files"));
     prefix.push("/");
+    // git reads attributes from the working tree before the index, and those of the merge are not there yet.
+    let top = match replaced.is_empty() {
+        true => checkout.files.clone(),
+        false => {
+            let top = to.join("tree");
+            mirror(&checkout.files, &top, &[], replaced)?;
+            top
+        }
+    };
     let mut work_tree = OsString::from("--work-tree=");
-    work_tree.push(&checkout.files);
+    work_tree.push(&top);
     // git takes paths relative to the folder in which it starts.
-    let start: [&OsStr; 3] = ["-C".as_ref(), checkout.files.as_ref(), &work_tree];
+    let start: [&OsStr; 3] = ["-C".as_ref(), top.as_ref(), &work_tree];
     let command: [&OsStr; 4] = ["checkout-index".as_ref(), "-z".as_ref(), "--stdin".as_ref(), &prefix];
     let args = [&start[..], &command].concat();
     let mut env = vec![("GIT_INDEX_FILE".to_owned(), own_index.into_os_string())];
@@ -79,6 +112,43 @@ pub(crate) fn write(
         env.push((format!("GIT_CONFIG_VALUE_{n}"), value.into()));
     }
     command::run(&checkout.git, &args, &env, &input, LIMIT).map(drop)
+}
+
+/// Makes the folder `to` one like the checkout's folder `from`, whose path is `path`: of links, except for the files
+/// `replaced` and the folders on the way to them. A filter may need other files of the checkout.
+fn mirror(from: &Path, to: &Path, path: &[u8], replaced: &Replaced) -> Result<()> {
+    let making = |e| Error::io("making a folder for git", e).with_path(to);
+    fs::create_dir_all(to).map_err(making)?;
+    let below = |path: &[u8]| replaced.keys().any(|file| is_below(file, path));
+    // Without following a link, behind which is no part of the checkout.
+    let is_folder = fs::symlink_metadata(from).is_ok_and(|metadata| metadata.is_dir());
+    for (name, at) in if is_folder { files::entries(from)? } else { Vec::new() } {
+        let path = join(path, name.as_bytes());
+        // git itself is told where its folder is.
+        if path != b".git" && !replaced.contains_key(&path) && !below(&path) {
+            symlink(&at, to.join(name)).map_err(making)?;
+        }
+    }
+    let mut folders = BTreeSet::new();
+    for (file, content) in replaced {
+        let rest = match path {
+            [] => Some(file.as_slice()),
+            _ => file.strip_prefix(path).and_then(|rest| rest.strip_prefix(b"/")),
+        };
+        let Some(rest) = rest else { continue };
+        match (rest.iter().position(|byte| *byte == b'/'), content) {
+            (Some(end), _) => _ = folders.insert(rest.get(..end).unwrap_or_default()),
+            (None, Some(content)) => {
+                fs::write(to.join(OsStr::from_bytes(rest)), content).map_err(making)?;
+            }
+            (None, None) => {}
+        }
+    }
+    for name in folders {
+        let folder = OsStr::from_bytes(name);
+        mirror(&from.join(folder), &to.join(folder), &join(path, name), replaced)?;
+    }
+    Ok(())
 }
 
 /// Returns the folder of converted old sides, in the folder of converted files.

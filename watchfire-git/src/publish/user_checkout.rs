@@ -186,7 +186,10 @@ impl Checkout {
         }
         let written = match wanted.is_empty() {
             true => Ok(()),
-            false => convert::write(project, self, index, &wanted, to),
+            false => {
+                let attributes = convert::replaced(&view.repo, changes, |change| change.new)?;
+                convert::write(project, self, index, &wanted, &attributes, to)
+            }
         };
         let written = written.and_then(|()| self.convert_old(project, &view, index, changes, to));
         let Err(error) = written else { return Ok(None) };
@@ -212,8 +215,7 @@ impl Checkout {
             if view.is(&change.path, change.old, &stat)? || view.is(&change.path, change.new, &stat)? {
                 continue;
             }
-            let as_old = Change { new: change.old, ..change.clone() };
-            match view.conversion(&as_old)? {
+            match view.conversion_before(change)? {
                 Conversion::None => {}
                 Conversion::Driver(name) if !project.options.filters.contains(&name) => {}
                 _ => wanted.push((change.path.as_slice(), node)),
@@ -221,7 +223,10 @@ impl Checkout {
         }
         match wanted.is_empty() {
             true => Ok(()),
-            false => convert::write(project, self, index, &wanted, &convert::old(to)),
+            false => {
+                let attributes = convert::replaced(&view.repo, changes, |change| change.old)?;
+                convert::write(project, self, index, &wanted, &attributes, &convert::old(to))
+            }
         }
     }
 

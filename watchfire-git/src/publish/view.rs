@@ -20,7 +20,7 @@ use crate::objects::tree::{LINK, Node, SUBMODULE};
 use crate::objects::tree_diff::Change;
 use crate::publish::convert::{self, Conversion};
 use crate::publish::user_checkout::Checkout;
-use crate::worktree::attributes::{Attributes, Value};
+use crate::worktree::attributes::{Attributes, Replaced, Value};
 
 /// A person's checkout, with the changes that are to be brought to it.
 pub(crate) struct View<'a> {
@@ -31,7 +31,10 @@ pub(crate) struct View<'a> {
     conflicts: BTreeSet<Vec<u8>>,
     trust_mode: bool,
     crlf: bool,
+    /// The attributes with those that the changes bring, as git has them where it writes the new files.
     attributes: Attributes<'a>,
+    /// The attributes of before, if the changes touch any.
+    before: Option<Attributes<'a>>,
     /// Folders that were seen to exist. Many changes share them.
     folders: RefCell<HashSet<Vec<u8>>>,
     config: git2::Config,
@@ -50,11 +53,19 @@ impl<'a> View<'a> {
         let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::NO_DOTGIT;
         let none: [&Path; 0] = [];
         let repo = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
-        // A second handle, for blobs of attributes that are in the index only.
-        let blobs = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
-        let in_index =
-            move |path: &[u8]| Some(blobs.find_blob(index.entry(path)?.node.id).ok()?.content().to_vec());
-        let attributes = Attributes::open(&repo, &checkout.files, Box::new(in_index))?;
+        let attributes = |replaced: Replaced| {
+            // A handle of its own, for blobs of attributes that are in the index only.
+            let blobs = Repository::open_ext(&checkout.git, flags, none).during("opening a checkout")?;
+            let in_index =
+                move |path: &[u8]| Some(blobs.find_blob(index.entry(path)?.node.id).ok()?.content().to_vec());
+            Attributes::replacing(&repo, &checkout.files, Box::new(in_index), replaced)
+        };
+        let new = convert::replaced(&repo, changes, |change| change.new)?;
+        let before = match new.is_empty() {
+            true => None,
+            false => Some(attributes(convert::replaced(&repo, changes, |change| change.old)?)?),
+        };
+        let attributes = attributes(new)?;
         let config =
             repo.config().and_then(|mut config| config.snapshot()).during("reading the configuration")?;
         let crlf =
@@ -73,6 +84,7 @@ impl<'a> View<'a> {
             trust_mode: config.get_bool("core.filemode").unwrap_or(true),
             crlf,
             attributes,
+            before,
             folders: RefCell::default(),
             config,
             converted,
@@ -205,10 +217,24 @@ impl<'a> View<'a> {
         Ok(false)
     }
 
-    /// Returns the conversion that git would apply to the content on its way to the file.
+    /// Returns the conversion that git would apply to the new content on its way to the file.
     pub(crate) fn conversion(&self, change: &Change) -> Result<Conversion> {
+        self.conversion_by(&self.attributes, &change.path, change.new)
+    }
+
+    /// Returns the conversion that git has applied to the old content on its way to the file.
+    pub(crate) fn conversion_before(&self, change: &Change) -> Result<Conversion> {
+        self.conversion_by(self.before.as_ref().unwrap_or(&self.attributes), &change.path, change.old)
+    }
+
+    fn conversion_by(
+        &self,
+        attributes: &Attributes<'_>,
+        path: &[u8],
+        node: Option<Node>,
+    ) -> Result<Conversion> {
         let names = ["filter", "ident", "working-tree-encoding", "eol"];
-        let [filter, ident, encoding, eol] = self.attributes.of(&change.path, names)?;
+        let [filter, ident, encoding, eol] = attributes.of(path, names)?;
         let text = |value: Option<Value>| match value {
             Some(Value::Text(text)) => Some(text),
             _ => None,
@@ -227,11 +253,11 @@ impl<'a> View<'a> {
         {
             return Ok(Conversion::BuiltIn);
         }
-        self.line_ending(change)
+        self.line_ending(node)
     }
 
-    fn line_ending(&self, change: &Change) -> Result<Conversion> {
-        let Some(node) = change.new.filter(|_| self.crlf) else { return Ok(Conversion::None) };
+    fn line_ending(&self, node: Option<Node>) -> Result<Conversion> {
+        let Some(node) = node.filter(|_| self.crlf) else { return Ok(Conversion::None) };
         // git converts no binary file, so the content decides.
         let blob = self.repo.find_blob(node.id).during("reading a file")?;
         let is_text = !crate::objects::text::is_binary(blob.content());

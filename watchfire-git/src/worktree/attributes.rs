@@ -42,10 +42,14 @@ type Gives = Vec<(Vec<u8>, Option<Value>)>;
 /// Reads the content of a file in the index by its path.
 pub(crate) type FromIndex<'a> = Box<dyn Fn(&[u8]) -> Option<Vec<u8>> + 'a>;
 
+/// Contents of attribute files by path, in place of those in the working tree. `None` for one that is not there.
+pub(crate) type Replaced = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
 /// The attributes of the paths of one working tree.
 pub(crate) struct Attributes<'a> {
     files: PathBuf,
     index: FromIndex<'a>,
+    replaced: Replaced,
     fold: bool,
     /// Rules of `info/attributes`, which outweigh all others.
     info: Rc<Vec<Rule>>,
@@ -77,6 +81,19 @@ impl<'a> Attributes<'a> {
     /// # Errors
     /// Errors of the disk.
     pub(crate) fn open(repo: &git2::Repository, files: &Path, index: FromIndex<'a>) -> Result<Self> {
+        Self::replacing(repo, files, index, Replaced::new())
+    }
+
+    /// Opens the attributes that the working tree `files` has with the files `replaced`.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub(crate) fn replacing(
+        repo: &git2::Repository,
+        files: &Path,
+        index: FromIndex<'a>,
+        replaced: Replaced,
+    ) -> Result<Self> {
         let config = repo.config().and_then(|mut config| config.snapshot()).ok();
         let fold = config.as_ref().is_some_and(|config| config.get_bool("core.ignorecase").unwrap_or(false));
         let global = config.and_then(|config| config.get_path("core.attributesFile").ok());
@@ -97,6 +114,7 @@ impl<'a> Attributes<'a> {
         let mut this = Self {
             files: files.to_owned(),
             index,
+            replaced,
             fold,
             info,
             outer,
@@ -173,12 +191,13 @@ impl<'a> Attributes<'a> {
         }
         let file = join(path, ATTRIBUTES.as_bytes());
         let at = self.files.join(OsStr::from_bytes(&file));
-        let text = match files::absent(std::fs::symlink_metadata(&at)) {
+        let text = match (self.replaced.get(&file), files::absent(std::fs::symlink_metadata(&at))) {
+            (Some(text), _) => text.clone().filter(|text| text.len() as u64 <= LONGEST),
             // A sparse checkout has files in the index only.
-            Ok(None) => (self.index)(&file),
+            (None, Ok(None)) => (self.index)(&file),
             // A folder on the way that is a file by now, or that cannot be read.
-            Err(_) => None,
-            Ok(Some(_)) => files::read_plain(&at, LONGEST)?,
+            (None, Err(_)) => None,
+            (None, Ok(Some(_))) => files::read_plain(&at, LONGEST)?,
         };
         // Macros are defined at the top only.
         let rules = Rc::new(text.map_or_else(Vec::new, |text| rules(&text, self.fold, path.is_empty())));

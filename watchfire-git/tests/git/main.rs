@@ -1,6 +1,7 @@
 //! The workspace on real repositories, judged by the real git.
 
 mod agent;
+mod attributes;
 mod away;
 mod backup;
 mod concurrency;
