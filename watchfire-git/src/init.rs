@@ -21,6 +21,7 @@ use crate::objects::commit::signs;
 use crate::objects::tree::{self, FILE, Node};
 use crate::objects::tree_edit::{self, Edits};
 use crate::options::GitOptions;
+use crate::publish::carry::unreadable;
 use crate::repository::index_lock::IndexLock;
 use crate::repository::project::{commit, open_supported};
 use crate::worktree::ignore::Ignore;
@@ -52,7 +53,7 @@ pub struct Initialized {
 /// the branches that do not have the line. Commits exactly that line if `commit` is true. Everything that exists is left alone.
 ///
 /// # Errors
-/// `not_supported` for a bare repository or a folder inside a repository; errors of the disk.
+/// `not_supported` for a bare repository, a folder inside a repository, or an index that is split or sparse; errors of the disk.
 pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Result<Initialized> {
     let given = root.as_ref();
     let root =
@@ -68,9 +69,14 @@ pub fn init(root: impl AsRef<Path>, commit: bool, options: &GitOptions) -> Resul
             Repository::init_opts(&root, &how).during("creating a repository")?
         }
     };
+    let is_ignored = is_ignored(&repo, &root)?;
+    if commit && !is_ignored && why_uncommitted(&repo).is_none() {
+        // Before anything is written.
+        check_index(&repo)?;
+    }
     // The line in `.gitignore` is what counts: this one helps where a branch has none yet.
     let _ = exclude(&repo);
-    if is_ignored(&repo, &root)? {
+    if is_ignored {
         return Ok(done);
     }
     let path = root.join(NAME);
@@ -178,16 +184,31 @@ fn replace_keeping_mode(path: &Path, content: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Returns the reason why nothing is committed in such a repository, if there is one.
+fn why_uncommitted(repo: &Repository) -> Option<&'static str> {
+    // A commit now would become part of the merge or rebase, or end it.
+    if repo.state() != git2::RepositoryState::Clean {
+        return Some("a merge, rebase or the like is under way");
+    }
+    // libgit2 cannot sign.
+    signs(repo).then_some("the repository signs its commits")
+}
+
+/// Returns an error with the cure if the index cannot be read. A commit without its line in the index would be taken back by
+/// the next one.
+fn check_index(repo: &Repository) -> Result<()> {
+    let read = IndexFile::read(&repo.path().join("index"));
+    read.map(drop).map_err(|error| {
+        let cure = unreadable(&error).cure();
+        error.with("hint", cure)
+    })
+}
+
 /// Commits HEAD's `.gitignore` with the line added, and nothing else. Returns the reason as text if that
 /// cannot be done safely.
 fn commit_line(repo: &Repository, options: &GitOptions) -> Result<Result<Commit, String>> {
-    // A commit now would become part of the merge or rebase, or end it.
-    if repo.state() != git2::RepositoryState::Clean {
-        return Ok(Err("a merge, rebase or the like is under way".to_owned()));
-    }
-    // libgit2 cannot sign.
-    if signs(repo) {
-        return Ok(Err("the repository signs its commits".to_owned()));
+    if let Some(reason) = why_uncommitted(repo) {
+        return Ok(Err(reason.to_owned()));
     }
     // Held for the commit and the index together, so that no git command of the person's comes between them.
     match IndexLock::take(repo.path())? {

@@ -186,7 +186,8 @@ fn unread(error: &Error) -> String {
     format!("its index cannot be read ({})", error.report())
 }
 
-fn unreadable(error: &Error) -> ObstacleKind {
+/// Returns the obstacle that an index is which cannot be read because of `error`.
+pub(crate) fn unreadable(error: &Error) -> ObstacleKind {
     match error.kind() {
         ErrorKind::NotSupported if error.detail("extension") == Some("sdir") => ObstacleKind::IndexSparse,
         ErrorKind::NotSupported => ObstacleKind::IndexUnsupported,

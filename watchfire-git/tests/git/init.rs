@@ -164,3 +164,23 @@ fn the_lock_of_another_git_stays() {
     assert_eq!(repo.read(lock), "another git");
     assert_eq!(repo.git(["log", "--format=%s"]), "first\n");
 }
+
+#[test]
+fn a_split_index_is_refused_before_anything_is_written() {
+    let repo = Repo::empty();
+    repo.write("x", "");
+    repo.commit("first");
+    repo.git(["update-index", "--split-index"]);
+    let exclude = fs::read(repo.root.join(".git/info/exclude")).ok();
+    let error = init(&repo.root, true, &options()).unwrap_err();
+    assert!(
+        error.detail("hint").unwrap().contains("git update-index --no-split-index"),
+        "{}",
+        error.report()
+    );
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(fs::read(repo.root.join(".git/info/exclude")).ok(), exclude);
+    repo.git(["update-index", "--no-split-index"]);
+    init(&repo.root, true, &options()).unwrap().commit.unwrap();
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
