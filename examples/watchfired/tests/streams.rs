@@ -9,6 +9,7 @@ use tonic::{Code, Streaming};
 use watchfire_api::ApiError;
 use watchfire_api::daemon_proto as proto;
 use watchfire_client::Daemon;
+use watchfire_client::work_proto::SendKeysRequest;
 use watchfire_term::wire;
 
 async fn next<T>(stream: &mut Streaming<T>) -> T {
@@ -169,6 +170,50 @@ async fn output_goes_on_from_an_offset_and_over_a_chain() {
     }
     assert!(!rest.contains("first"), "{rest:?}");
     agents.stop_agent(id(&project)).await.unwrap();
+}
+
+/// What is typed in one call arrives in order, with the size before it; the call ends with the session.
+#[tokio::test]
+async fn keys_go_by_one_call() {
+    let world = World::new();
+    let (_running, daemon, project) = shop(&world).await;
+    world
+        .task(&daemon, &project, "Echoes", "line\nrun stty size < /dev/tty > size\nline\ncommit size\ndone\nexit 0")
+        .await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    let session = running_session(&daemon, &project).await;
+    let (send, keys) = tokio::sync::mpsc::channel(1);
+    let mut work = daemon.work();
+    let call =
+        tokio::spawn(async move { work.send_keys(tokio_stream::wrappers::ReceiverStream::new(keys)).await });
+    let message = |rows, cols, data: &str| SendKeysRequest {
+        project_id: project.clone(),
+        session_id: session.clone(),
+        rows,
+        cols,
+        data: data.as_bytes().to_vec(),
+    };
+    send.send(message(11, 33, "fir")).await.unwrap();
+    for part in ["st\r", "sec", "ond\r"] {
+        send.send(message(0, 0, part)).await.unwrap();
+    }
+    until_task(&daemon, &project, 1, "merged").await;
+    assert_eq!(fs::read_to_string(world.path("shop/size")).unwrap(), "11 33\n");
+    // Nobody takes this any more.
+    let _ = send.send(message(0, 0, "late")).await;
+    let ended = tokio::time::timeout(PATIENCE, call).await.expect("the call ends").unwrap();
+    assert_eq!(ApiError::from(ended.unwrap_err()).code, "target_off");
+
+    // A name that means nothing is an error, and no message is none.
+    let (send, keys) = tokio::sync::mpsc::channel(1);
+    send.send(message(0, 0, "x")).await.unwrap();
+    drop(send);
+    let refused =
+        daemon.work().send_keys(tokio_stream::wrappers::ReceiverStream::new(keys)).await.unwrap_err();
+    assert_eq!(ApiError::from(refused).code, "target_off");
+    let (send, keys) = tokio::sync::mpsc::channel(1);
+    drop(send);
+    daemon.work().send_keys(tokio_stream::wrappers::ReceiverStream::new(keys)).await.unwrap();
 }
 
 /// A reader that takes nothing in until five agents have ended is shown each of them.
