@@ -178,7 +178,12 @@ async fn keys_go_by_one_call() {
     let world = World::new();
     let (_running, daemon, project) = shop(&world).await;
     world
-        .task(&daemon, &project, "Echoes", "line\nrun stty size < /dev/tty > size\nline\ncommit size\ndone\nexit 0")
+        .task(
+            &daemon,
+            &project,
+            "Echoes",
+            "line\nrun stty size < /dev/tty > size\nline\ncommit size\ndone\nexit 0",
+        )
         .await;
     daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
     let session = running_session(&daemon, &project).await;

@@ -3,11 +3,12 @@
 mod summary;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use watchfire_client::daemon_proto::StartAgentRequest;
 use watchfire_core::model::{self, KeyFile, Question, Task, TaskNumber, TaskStatus, UnknownKey};
-use watchfire_core::schedule::{LifeState, Scope};
+use watchfire_core::schedule::{Life, LifeState, Scope};
 use watchfire_core::store::{TaskQuery, TaskStore as _};
 use watchfire_core::{Error, ErrorKind, Result as CoreResult};
 
@@ -24,6 +25,10 @@ use crate::{compose, git, progress, status, terminal, text};
 pub(in crate::commands) use summary::next_step_of;
 pub(crate) use summary::{Ended, text_summary};
 use summary::{json_summary, titles};
+
+/// The longest time for the end of an agent that has asked, and the pause between two looks at it.
+const SETTLES: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -373,7 +378,14 @@ async fn unknown_keys(place: &OpenProject) -> Result<Vec<UnknownKey>> {
 
 /// Passes a message to the life of a task. Returns the id of the question that it answers.
 pub(crate) async fn say(worker: &Worker, task: TaskNumber, word: Word) -> Result<String> {
-    let life = worker.place.info(task).await?.life;
+    let mut life = worker.place.info(task).await?.life;
+    let deadline = Instant::now() + SETTLES;
+    // An agent that has asked ends, and its work is captured; after that it waits for its answer.
+    let is_ending = |life: &Life| matches!(life.state, LifeState::Ending | LifeState::Capturing);
+    while life.as_ref().is_some_and(is_ending) && Instant::now() < deadline {
+        tokio::time::sleep(LOOK).await;
+        life = worker.place.info(task).await?.life;
+    }
     let waits_for_nobody = || {
         Error::new(ErrorKind::InvalidInput, "the task does not wait for a person")
             .with("task", task)
