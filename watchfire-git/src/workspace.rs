@@ -21,6 +21,7 @@ use crate::guest::exchange as guest;
 use crate::index::hidden::Hidden;
 use crate::merge::revert::{self, Found};
 use crate::merge::taken;
+use crate::merge::withdraw;
 use crate::options::GitOptions;
 use crate::plain::{snapshot, store};
 use crate::private::import;
@@ -294,6 +295,16 @@ impl Workspace for GitWorkspace {
         }
         let contained = self.is_published(&candidate.target, &candidate.commit).await?;
         Ok(if contained { InTargets::All } else { InTargets::None })
+    }
+
+    async fn withdraw(&self, key: &WorkspaceKey) -> Result<Option<Candidate>> {
+        let key = key.clone();
+        self.blocking(move |project| withdraw::withdraw(project.holding(&key)?, &key)).await
+    }
+
+    async fn withdraw_others(&self, keys: &[WorkspaceKey]) -> Result<()> {
+        let keys = keys.to_vec();
+        self.blocking(move |project| withdraw::withdraw_others(project, &keys)).await
     }
 
     async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {

@@ -147,6 +147,59 @@ fn local_edits_hold_the_work() {
     assert!(said.contains("merged"), "{said}");
 }
 
+/// Work that a person takes back while it is held is not published with the next task, and neither is work that only
+/// went on top of it. What is kept of it can be merged by name.
+#[test]
+fn withdrawn_work_is_not_published_with_other_work() {
+    for way in ["delete", "draft", "ready", "file"] {
+        let world = World::new();
+        let root = world.project("project", "");
+        fs::write(root.join("a.txt"), "mine\n").unwrap();
+        let unwanted = "replace a.txt one uno\nwrite unwanted.txt x\ncommit unwanted\ndone\nexit 0";
+        world.task(&root, "Unwanted", unwanted);
+        world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+        // Merged onto what waits.
+        world.task(&root, "Stacked", "write stacked.txt x\ncommit stacked\ndone\nexit 0");
+        let said = world.run(&root, ["run", "2", "--no-sandbox"]).code(3).stdout;
+        assert!(said.contains("#0002 Stacked: held"), "{way}: {said}");
+        let queue = ["rev-parse", "-q", "--verify", "refs/watchfire/queue/main"];
+        assert_ne!(world.git(&root, &queue), "");
+        match way {
+            "file" => fs::remove_file(root.join(".watchfire/tasks/0001.yaml")).unwrap(),
+            _ => drop(world.run(&root, ["task", way, "1"]).good()),
+        }
+        world.git(&root, &["checkout", "a.txt"]);
+        world.task(&root, "Next", "write next.txt x\ncommit next\ndone\nexit 0");
+        // Work that is set back to ready would be done again. All others are over, or held.
+        let all = way != "ready";
+        let said = world.run(&root, ["run", if all { "all" } else { "3" }, "--no-sandbox"]).stdout;
+        let log = world.git(&root, &["log", "--format=%s", "main"]);
+        assert!(!log.contains("Unwanted") && !root.join("unwanted.txt").exists(), "{way}: {log}\n{said}");
+        assert!(root.join("next.txt").exists(), "{way}: {said}");
+        assert!(!all || root.join("stacked.txt").exists(), "{way}: {said}");
+        assert_eq!(world.git(&root, &["for-each-ref", "refs/watchfire/queue"]), "");
+        assert_eq!(world.git(&root, &["show", "watchfire/0001:unwanted.txt"]), "x", "{way}");
+    }
+}
+
+/// What an earlier program left to be published, and no work of this home waits for.
+#[test]
+fn what_nobody_waits_for_is_not_published_with_other_work() {
+    let world = World::new();
+    let root = world.project("project", "");
+    fs::write(root.join("a.txt"), "mine\n").unwrap();
+    world.task(&root, "Forgotten", "replace a.txt one uno\ncommit uno\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    fs::remove_dir_all(world.path("watchfire-home").join("state")).unwrap();
+    world.git(&root, &["checkout", "a.txt"]);
+    world.task(&root, "Next", "write next.txt x\ncommit next\ndone\nexit 0");
+    world.run(&root, ["run", "2", "--no-sandbox"]).good();
+    assert_eq!(world.git(&root, &["log", "--format=%s", "main", "--", "a.txt"]), "first\n");
+    // Its work is kept, and is merged by name.
+    world.run(&root, ["branches", "merge", "1"]).good();
+    assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "uno\ntwo\nthree\n");
+}
+
 /// Each way to fail has its own state, merges nothing, and keeps the work.
 #[test]
 fn every_failure_is_a_state_of_its_own() {

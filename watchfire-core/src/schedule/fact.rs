@@ -110,6 +110,13 @@ pub(crate) enum Fact {
         /// The result.
         result: Option<MergeResult>,
     },
+    /// The work of a stopped life no longer waits for its target. Without an ending, it may still wait there.
+    Withdrawn {
+        /// The life.
+        life: LifeId,
+        /// Its ending: merged, if its target has the work already, else stopped.
+        ending: Option<Ending>,
+    },
     /// The target was asked whether it contains the commit of a publication that a killed orchestrator began.
     Published {
         /// The life.
@@ -358,6 +365,8 @@ pub(crate) enum Command {
     CancelMerge(LifeId),
     /// Try to publish held work again, in this order.
     TryHeld(Vec<LifeId>),
+    /// Take the work of a stopped life out of what waits for its target.
+    Withdraw(LifeId),
     /// Deliver an answer to the running session of a life.
     Deliver(LifeId, String),
     /// Ask the running session of a life to continue.

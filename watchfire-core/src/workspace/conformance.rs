@@ -41,6 +41,7 @@ cases! {
     every_strategy_gives_the_same_files,
     candidates_stack,
     local_edits_hold_a_publication,
+    what_is_withdrawn_goes_with_no_other_work,
     unmerged_work_is_not_removed,
     merged_work_is_removed,
     discarded_work_is_rescued,
@@ -424,6 +425,35 @@ async fn local_edits_hold_a_publication(workspace: &dyn Workspace) {
     let read: Candidate = serde_json::from_str(&written).expect("a candidate can be read");
     assert_eq!(read, candidate);
     assert!(matches!(publish(workspace, &read).await, Published::Done { .. }));
+}
+
+async fn what_is_withdrawn_goes_with_no_other_work(workspace: &dyn Workspace) {
+    let edit = |cwd: &Path| fs::write(cwd.join(FILE), CONTENT.replace('9', "nine")).expect("writing");
+    let Some(opened) = work(workspace, 1, edit).await else { return };
+    let other = work(workspace, 2, |cwd| fs::write(cwd.join("new"), "work").expect("writing")).await;
+    let other = other.expect("a branch");
+    fs::write(workspace.root().join(FILE), CONTENT.replace('1', "one")).expect("writing");
+    if !matches!(publish(workspace, &candidate(workspace, &opened, 1).await).await, Published::Held(_)) {
+        // Edits of the person are in no way here.
+        return;
+    }
+    fs::write(workspace.root().join(FILE), CONTENT).expect("writing");
+    // Made while the work of the first still waited, perhaps on top of it.
+    let late = candidate(workspace, &other, 2).await;
+    // Twice, because a killed orchestrator repeats the call.
+    for _ in 0..2 {
+        assert_eq!(workspace.withdraw(&key(1)).await.expect("a withdrawal"), None);
+    }
+    if publish(workspace, &late).await == Published::Moved {
+        let again = candidate(workspace, &other, 2).await;
+        assert!(matches!(publish(workspace, &again).await, Published::Done { .. }));
+    }
+    assert_eq!(text(&workspace.root().join("new")), "work");
+    assert_eq!(text(&workspace.root().join(FILE)), CONTENT);
+    // Its work is kept, for a person who asks for it by name.
+    let again = candidate(workspace, &opened, 1).await;
+    assert!(matches!(publish(workspace, &again).await, Published::Done { .. }));
+    assert_eq!(text(&workspace.root().join(FILE)), CONTENT.replace('9', "nine"));
 }
 
 async fn unmerged_work_is_not_removed(workspace: &dyn Workspace) {

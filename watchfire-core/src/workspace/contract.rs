@@ -165,6 +165,28 @@ pub trait Workspace: Debug + Send + Sync + 'static {
         Ok(if contained { InTargets::All } else { InTargets::None })
     }
 
+    /// Takes the work under a key out of what waits for a held target: no later candidate is built on it, and one that is
+    /// built on it already is not published. What waits behind it is merged again. The work itself is kept, and can be
+    /// merged by a new request. Returns its candidate if the target has it already, published with other work. May be
+    /// repeated. Workspaces in which nothing waits have nothing to do.
+    ///
+    /// # Errors
+    /// Errors of the disk. The work may then still wait.
+    async fn withdraw(&self, key: &WorkspaceKey) -> Result<Option<Candidate>> {
+        let _ = key;
+        Ok(None)
+    }
+
+    /// Takes all work out of what waits for held targets, but that under `keys`. Called at a start, before anything is
+    /// merged: what an earlier program left waiting, and nobody wants any more, must not be published with other work.
+    ///
+    /// # Errors
+    /// As [`withdraw`](Self::withdraw).
+    async fn withdraw_others(&self, keys: &[WorkspaceKey]) -> Result<()> {
+        let _ = keys;
+        Ok(())
+    }
+
     /// Puts the work under this key, committed or not, under a ref of its own that nothing else moves. Returns `None`
     /// if there is no work.
     ///

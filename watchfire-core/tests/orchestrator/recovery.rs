@@ -19,7 +19,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 use super::faulty::{Faults, How};
 use super::panics::is_internal;
 use super::support::{
-    DONE, Outcome, World, appears, builder, child, fake, gone, helper, make_project, orchestrator, within,
+    DONE, Outcome, World, appears, builder, child, fake, gone, helper, make_project, orchestrator, until,
+    within,
 };
 use super::trial;
 
@@ -28,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("killed_while_an_agent_works", killed_while_an_agent_works),
         trial("killed_after_the_claim", killed_after_the_claim),
         trial("held_work_that_was_taken_back_meanwhile_is_not_merged", held_work_that_was_taken_back),
+        trial("stopped_work_is_withdrawn_before_its_end_is_told", stopped_work_is_withdrawn),
         trial("a_claim_whose_file_is_malformed_keeps_nothing_from_opening", a_claim_whose_file_is_malformed),
         trial(
             "a_claim_that_a_shutdown_overtakes_is_written_by_the_next_start",
@@ -343,6 +345,38 @@ async fn a_store_that_panics_while_recovering() {
     let ending = project.tasks(&TaskQuery::new()).await.unwrap()[0].ending().cloned();
     assert!(ending.as_ref().is_some_and(is_internal), "{ending:?}");
     within(again.shutdown()).await;
+}
+
+/// Also where the first program could not do it: the next one does, and lets nothing else wait from before.
+async fn stopped_work_is_withdrawn() {
+    let mut world = World::new().await;
+    let mut tasks = Vec::new();
+    for title in ["stopped", "held"] {
+        tasks.push(world.task(title, DONE).await);
+    }
+    world.fake.outcomes.lock().unwrap().extend(tasks.iter().map(|task| (*task, Outcome::Held)));
+    within(world.project.run(RunRequest::all()).await.unwrap().wait()).await.unwrap();
+    let held = world.life(|life| life.state.word() == "held" && life.subject.task() == Some(tasks[0])).await;
+    world.fake.outcomes.lock().unwrap().insert(tasks[0], Outcome::Panics("withdraw"));
+    within(world.project.stop(held.id)).await.unwrap();
+    until(|| world.fake.calls().contains(&"withdraw 0001".to_owned())).await;
+    let infos = world.project.tasks(&TaskQuery::new()).await.unwrap();
+    assert_eq!(infos[0].ending(), None, "it still waits");
+    within(world.orchestrator.shutdown()).await;
+    world.fake.outcomes.lock().unwrap().insert(tasks[0], Outcome::Held);
+    world.fake.calls.lock().unwrap().clear();
+    let again = builder(world.temp.path(), &world.fake).start().await.unwrap();
+    let project = within(again.open(world.root())).await.unwrap();
+    within(project.run(RunRequest::all()).await.unwrap().wait()).await.unwrap();
+    let ending = project.tasks(&TaskQuery::new()).await.unwrap()[0].ending().cloned();
+    assert_eq!(ending, Some(Ending::stopped(StopReason::Requested)));
+    within(again.shutdown()).await;
+    let calls = world.fake.calls();
+    let at =
+        |call: &str| calls.iter().position(|it| it == call).unwrap_or_else(|| panic!("{call}: {calls:?}"));
+    assert!(at("withdraw others than 0001 0002") < at("withdraw 0001"), "{calls:?}");
+    assert!(at("withdraw 0001") < at("publish 0002"), "{calls:?}");
+    assert!(!calls.contains(&"publish 0001".to_owned()), "{calls:?}");
 }
 
 async fn held_work_that_was_taken_back() {

@@ -448,6 +448,7 @@ async fn a_batch_is_verified_together() {
         "checkout 0002",
         "publish 0002",
         // The other two, as one.
+        "withdraw 0003",
         "prepare 0004",
         "prepare 0005",
         "checkout 0005",

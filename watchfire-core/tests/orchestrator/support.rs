@@ -360,6 +360,19 @@ impl Workspace for Fake {
         Ok(self.outcomes.lock().unwrap().iter().any(along) || self.published.lock().unwrap().contains(commit))
     }
 
+    async fn withdraw(&self, key: &WorkspaceKey) -> Result<Option<Candidate>> {
+        self.log("withdraw", key);
+        Ok(None)
+    }
+
+    async fn withdraw_others(&self, keys: &[WorkspaceKey]) -> Result<()> {
+        let keys: Vec<_> = keys.iter().map(ToString::to_string).collect();
+        if !keys.is_empty() {
+            self.calls.lock().unwrap().push(format!("withdraw others than {}", keys.join(" ")));
+        }
+        Ok(())
+    }
+
     async fn rescue(&self, _: &WorkspaceKey, _: Attempt) -> Result<Option<RescueRef>> {
         Ok(None)
     }

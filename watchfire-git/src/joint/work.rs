@@ -7,8 +7,8 @@ use git2::{ObjectType, Oid};
 use watchfire_core::model::{Attempt, RepoPath};
 use watchfire_core::sandbox::{Rule, RuleAccess};
 use watchfire_core::workspace::{
-    CaptureRequest, Captured, Commit, LeftOut, OpenRequest, Opened, OpenedPart, RemoveRequest, Removed,
-    RescueRef, WorkspaceKey,
+    Candidate, CaptureRequest, Captured, Commit, LeftOut, OpenRequest, Opened, OpenedPart, RemoveRequest,
+    Removed, RescueRef, WorkspaceKey,
 };
 use watchfire_core::{Error, ErrorKind, Result};
 
@@ -16,6 +16,7 @@ use crate::error::{During, broken};
 use crate::files;
 use crate::joint::intent::Intent;
 use crate::joint::repositories::{Joint, Member};
+use crate::merge::withdraw;
 use crate::private::import;
 use crate::repository::layout::Layout;
 use crate::repository::project::commit;
@@ -181,6 +182,18 @@ pub(crate) fn uncommitted(joint: &Joint, key: &WorkspaceKey) -> Result<Vec<RepoP
         }
     }
     Ok(all)
+}
+
+/// Takes the work out of the queue of each repository. Returns its candidate in the project's own, if that has it.
+pub(crate) fn withdraw(joint: &Joint, key: &WorkspaceKey) -> Result<Option<Candidate>> {
+    let mut published = None;
+    for member in joint.of(key)? {
+        let found = withdraw::withdraw(&member.project, &joint.key(member, key));
+        let found = found.map_err(|error| within(member, error))?;
+        // Of work in several repositories nothing waits, so this is all of it.
+        published = published.or(found.filter(|_| member.is_first()));
+    }
+    Ok(published)
 }
 
 /// Keeps the work in each repository under a rescue reference. Returns the first one.

@@ -139,6 +139,16 @@ impl Workspace for JointWorkspace {
         self.blocking(move |joint| publish::found_in_targets(joint, &candidate)).await
     }
 
+    async fn withdraw(&self, key: &WorkspaceKey) -> Result<Option<Candidate>> {
+        let key = key.clone();
+        self.blocking(move |joint| work::withdraw(joint, &key)).await
+    }
+
+    async fn withdraw_others(&self, keys: &[WorkspaceKey]) -> Result<()> {
+        // In the other repositories nothing of the project's ever waits.
+        self.own.withdraw_others(keys).await
+    }
+
     async fn rescue(&self, key: &WorkspaceKey, attempt: Attempt) -> Result<Option<RescueRef>> {
         let key = key.clone();
         self.blocking(move |joint| work::rescue(joint, &key, attempt)).await

@@ -10,3 +10,4 @@ pub(crate) mod taken;
 pub(crate) mod three_way;
 pub(crate) mod tools;
 pub(crate) mod trees;
+pub(crate) mod withdraw;

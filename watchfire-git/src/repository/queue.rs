@@ -56,6 +56,21 @@ pub(crate) fn withdraw(repo: &Repository, target: &str, commit: Option<Oid>) -> 
     Ok(())
 }
 
+/// Returns the targets for which candidates wait, with the last one for each.
+pub(crate) fn all(repo: &Repository) -> Result<Vec<(String, Oid)>> {
+    let during = "listing the merges that wait";
+    let mut all = Vec::new();
+    for reference in repo.references_glob(&format!("{}*", names::QUEUE)).during(during)? {
+        let reference = reference.during(during)?;
+        // Only we make them, and none of ours has another name.
+        let target = reference.name().ok().and_then(|name| name.strip_prefix(names::QUEUE));
+        if let (Some(target), Some(last)) = (target, reference.target()) {
+            all.push((target.to_owned(), last));
+        }
+    }
+    Ok(all)
+}
+
 fn name(target: &str) -> String {
     format!("{}{target}", names::QUEUE)
 }

@@ -13,6 +13,7 @@ use watchfire_core::workspace::{Candidate, Commit, WorkspaceKey};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::files;
+use crate::names;
 use crate::repository::project::Project;
 
 /// The files of an unfinished merge, with the content that they had when it was found.
@@ -98,6 +99,15 @@ impl Record {
         let bytes = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::new(ErrorKind::Internal, "writing a record").with_source(e))?;
         files::replace(&Self::path(project, key), &bytes)
+    }
+
+    /// Returns the keys of all records.
+    pub(crate) fn keys(project: &Project) -> Result<Vec<WorkspaceKey>> {
+        let entries = files::entries(&project.state().join("work"))?.into_iter();
+        let key = |(name, _): (std::ffi::OsString, PathBuf)| {
+            names::parse_key(name.to_str()?.strip_suffix(".json")?)
+        };
+        Ok(entries.filter_map(key).collect())
     }
 
     fn path(project: &Project, key: &WorkspaceKey) -> PathBuf {

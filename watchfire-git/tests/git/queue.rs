@@ -97,6 +97,112 @@ async fn what_is_discarded_no_longer_waits() {
     assert_eq!(repo.git(["show", "main:edited"]), "old\n");
 }
 
+/// What a person takes back while it is held reaches the target neither by itself nor below other work.
+#[tokio::test]
+async fn what_is_withdrawn_no_longer_waits() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    work(&workspace, 3, "third", "3\n").await;
+    repo.write("edited", "mine\n");
+    for n in [1, 2] {
+        assert!(matches!(attempt(&workspace, n).await, Published::Held { .. }));
+    }
+    // Merged onto both, and verified meanwhile.
+    let (second, third) = (candidate(&workspace, 2).await, candidate(&workspace, 3).await);
+    for _ in 0..2 {
+        assert_eq!(workspace.withdraw(&key(1)).await.unwrap(), None);
+        assert_eq!(repo.git(["for-each-ref", "refs/watchfire/queue"]), "");
+    }
+    repo.write("edited", "old\n");
+    for outdated in [third, second] {
+        let published = workspace.publish(&outdated, &PublishRequest::default()).await.unwrap();
+        assert_eq!(published, Published::Moved);
+    }
+    for n in [3, 2] {
+        assert!(matches!(attempt(&workspace, n).await, Published::Done { .. }));
+    }
+    assert_eq!(repo.git(["log", "--format=%s", "main", "--", "edited"]), "edited\n");
+    // It is kept, and a person may merge it by name, also after git has cleaned up.
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "--quiet", "--prune=now"]);
+    assert_eq!(workspace.withdraw(&key(1)).await.unwrap(), None);
+    assert!(matches!(attempt(&workspace, 1).await, Published::Done { .. }));
+    assert_eq!(repo.read("edited"), "new\n");
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn what_went_along_before_it_is_withdrawn_is_told() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    repo.write("edited", "mine\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Held { .. }));
+    let first = candidate(&workspace, 1).await;
+    repo.write("edited", "old\n");
+    assert!(matches!(attempt(&workspace, 2).await, Published::Done { .. }));
+    for _ in 0..2 {
+        assert_eq!(workspace.withdraw(&key(1)).await.unwrap(), Some(first.clone()));
+    }
+    assert_eq!(workspace.withdraw(&key(2)).await.unwrap(), None);
+}
+
+/// A queue that a commit of the person made void would count again once the person takes the commit back.
+#[tokio::test]
+async fn what_is_withdrawn_from_a_void_queue_does_not_return() {
+    let repo = held();
+    let workspace = repo.workspace();
+    work(&workspace, 1, "edited", "new\n").await;
+    work(&workspace, 2, "second", "2\n").await;
+    repo.write("edited", "mine\n");
+    assert!(matches!(attempt(&workspace, 1).await, Published::Held { .. }));
+    repo.commit("mine");
+    assert_eq!(workspace.withdraw(&key(1)).await.unwrap(), None);
+    repo.git(["reset", "-q", "--hard", "HEAD~1"]);
+    assert!(matches!(attempt(&workspace, 2).await, Published::Done { .. }));
+    assert_eq!(repo.read("edited"), "old\n");
+}
+
+/// A start keeps what its lives wait for, and nothing that an earlier program left.
+#[tokio::test]
+async fn only_what_is_wanted_waits_at_a_start() {
+    for lost in ["life", "record", "record that can be read"] {
+        let repo = held();
+        let workspace = repo.workspace();
+        work(&workspace, 1, "edited", "new\n").await;
+        work(&workspace, 2, "second", "2\n").await;
+        work(&workspace, 3, "third", "3\n").await;
+        repo.write("edited", "mine\n");
+        for n in [1, 2] {
+            assert!(matches!(attempt(&workspace, n).await, Published::Held { .. }));
+        }
+        let queue = || repo.git(["for-each-ref", "refs/watchfire/queue"]);
+        let before = queue();
+        workspace.withdraw_others(&[key(1), key(2), key(3)]).await.unwrap();
+        assert_eq!(queue(), before);
+        let record = repo.root.join(".git/watchfire/work/0002.json");
+        match lost {
+            "life" => workspace.withdraw_others(&[key(2), key(3)]).await.unwrap(),
+            "record" => {
+                fs::remove_file(record).unwrap();
+                workspace.withdraw_others(&[key(1), key(3)]).await.unwrap();
+            }
+            _ => {
+                fs::write(record, "{").unwrap();
+                workspace.withdraw_others(&[key(1), key(2), key(3)]).await.unwrap();
+            }
+        }
+        assert_eq!(queue(), "", "{lost}");
+        repo.write("edited", "old\n");
+        assert!(matches!(attempt(&workspace, 3).await, Published::Done { .. }));
+        assert_eq!((repo.read("edited"), repo.root.join("second").exists()), ("old\n".to_owned(), false));
+        workspace.withdraw_others(&[]).await.unwrap();
+    }
+}
+
 /// A kill between the two writes of a hold leaves work in the queue that no record knows.
 #[tokio::test]
 async fn work_that_waits_without_a_record_is_merged_again() {

@@ -68,6 +68,7 @@ impl Orchestrator {
         let (reply, unknown) = oneshot::channel();
         let OpenedJournal { id, state, recent, warnings } = opened;
         let state = effects::name_targets(&shared, state).await?;
+        effects::withdraw_others(&shared, &state).await?;
         let left = effects::sessions_left(&shared, &state.ledger).await?;
         let kept = effects::not_released(&shared, &state);
         let open = state.ledger.lives.keys().copied().collect();

@@ -345,6 +345,11 @@ impl OpenProject {
                 tokio::spawn(effects::try_held(shared, lives));
                 None
             }
+            Command::Withdraw(id) => {
+                let life = self.schedule.ledger().lives.get(&id)?.clone();
+                tokio::spawn(effects::withdraw(shared, life));
+                None
+            }
             Command::Deliver(id, question) => {
                 let session = self.controls.get(&id).and_then(Control::session)?;
                 let life = self.schedule.ledger().lives.get(&id)?;
@@ -506,7 +511,7 @@ impl OpenProject {
 fn settled(schedule: &Schedule, id: LifeId) -> Option<&Life> {
     let life = schedule.ledger().life(id)?;
     let waits = life.waits_for_person() || matches!(life.state, LifeState::Held { .. });
-    (life.has_ended() || waits && !schedule.is_tried(id)).then_some(life)
+    (life.has_ended() || waits && !schedule.will_be_tried(id)).then_some(life)
 }
 
 /// Returns true for a life that is limited before its session starts. It waits for a person, who may be the one that asks for the

@@ -26,7 +26,7 @@ pub(crate) use board::{feed_board, load_board};
 pub(crate) use branches::remove_branch;
 pub(crate) use claims::{release_all, renew_claims};
 pub use installed::check_commands;
-pub(crate) use merges::{merge, try_held};
+pub(crate) use merges::{merge, try_held, withdraw, withdraw_others};
 pub(crate) use open::{Entered, OpenedJournal, Reserved, enter};
 pub(crate) use preflight::{preflight, preflight_session};
 pub(crate) use prune::{prune, prune_periodically};

@@ -135,6 +135,7 @@ impl Schedule {
         self.queue.remove(id);
         self.orphans.remove(&id);
         self.doubtful.remove(&id);
+        self.refused.remove(&id);
         if let Some(task) = subject.task() {
             match ending.parks() {
                 true => self.parked.insert(task),

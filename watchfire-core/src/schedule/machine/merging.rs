@@ -1,12 +1,16 @@
 //! The way from the merge queue to the published target.
 
+use std::collections::BTreeSet;
+
 use crate::schedule::{Command, Ending, LifeId, LifeState, MergeResult, Schedule, Step, Ticket};
 use crate::workspace::{Candidate, Obstacle};
 
 impl Schedule {
     pub(in crate::schedule) fn start_merges(&mut self) {
         self.queue.set_batch(self.limits.batch);
-        for ticket in self.queue.take_ready() {
+        let mut must_wait: BTreeSet<String> = self.queue.targets().into_iter().collect();
+        must_wait.retain(|target| self.is_withdrawing(target, &[]));
+        for ticket in self.queue.take_ready(&must_wait) {
             self.command(Command::Merge(ticket));
         }
     }
@@ -28,14 +32,19 @@ impl Schedule {
     }
 
     /// Permits a publication if all its lives still want it: the tree was verified with the work of all of
-    /// them. Held work keeps its state, which already names the candidate.
+    /// them. Other work that waits for the target may be in it too, and must still be wanted. Held work keeps its state, which already names the candidate.
     pub(in crate::schedule) fn publishing(&mut self, candidates: Vec<(LifeId, Candidate)>) {
         let is_wanted = |id: LifeId| {
             self.live(id).is_some_and(|life| life.stop.is_none() && life.claimed)
                 && (self.is_merging(id) || self.trying.contains(&id))
         };
+        let lives: Vec<LifeId> = candidates.iter().map(|(id, _)| *id).collect();
+        let is_free = candidates.iter().all(|(_, candidate)| !self.is_withdrawing(&candidate.target, &lives));
         // All or none: they were verified as one tree.
-        let permitted = !self.closing && candidates.iter().all(|(id, _)| is_wanted(*id));
+        let permitted = !self.closing && is_free && candidates.iter().all(|(id, _)| is_wanted(*id));
+        if !is_free {
+            self.refused.extend(lives.into_iter().filter(|life| self.trying.contains(life)));
+        }
         for (id, candidate) in candidates {
             if permitted && !self.trying.contains(&id) {
                 self.set(id, LifeState::Publishing { candidate: Box::new(candidate) });
@@ -64,9 +73,10 @@ impl Schedule {
             match self.live(id).map(|life| life.stop) {
                 Some(None) => self.set(id, LifeState::Queued),
                 // Off the ticket first: whatever is left on it is queued again by `finished`.
-                Some(Some(by)) => {
+                Some(Some(_)) => {
                     self.queue.ended(ticket, id);
-                    self.end(id, Ending::Stopped { by });
+                    self.set(id, LifeState::Queued);
+                    self.end_if_stopped(id);
                 }
                 None => self.queue.ended(ticket, id),
             }
@@ -123,13 +133,31 @@ impl Schedule {
             // As after a kill, and in the same states: the answer decides.
             (MergeResult::Unknown { .. }, _) if is_held => drop(self.doubtful.insert(id)),
             (MergeResult::Unknown { .. }, _) => {}
-            (_, Some(by)) => self.end(id, Ending::Stopped { by }),
+            // By now it may wait for its target.
+            (MergeResult::Held { candidate, by }, Some(_)) => {
+                self.set(id, LifeState::Held { candidate, by });
+                self.end_if_stopped(id);
+            }
+            (_, Some(_)) => self.end_stopped(id),
+            (MergeResult::Ended(Ending::Stopped { by }), None) => {
+                self.change(id, |life| life.stop = Some(by));
+                self.end_stopped(id);
+            }
             (MergeResult::Ended(ending), None) => self.ended_or_again(id, ending),
             (MergeResult::Held { candidate, by }, None) => self.set(id, LifeState::Held { candidate, by }),
             // From held work: what was verified is not what its merge into the moved target would be.
             (MergeResult::Moved, None) => self.enqueue(id),
         }
         self.heed_late_card(id);
+    }
+
+    /// Ends a stopped life whose merge came to nothing.
+    fn end_stopped(&mut self, id: LifeId) {
+        // What is held stays so until it is withdrawn: only this state has the candidate.
+        if self.live(id).is_some_and(|life| !matches!(life.state, LifeState::Held { .. })) {
+            self.set(id, LifeState::Queued);
+        }
+        self.end_if_stopped(id);
     }
 
     /// Takes in whether a publication has taken effect that a killed orchestrator began, or that failed while the target

@@ -1,6 +1,6 @@
 //! The order of merges: one ticket at a time per target, first come, first served.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::schedule::{LifeId, Ticket};
 
@@ -47,12 +47,13 @@ impl Queue {
         }
     }
 
-    /// Returns the merges that may begin, at most one ticket per target. They count as under way from now on.
-    pub(in crate::schedule) fn take_ready(&mut self) -> Vec<Ticket> {
+    /// Returns the merges that may begin, at most one ticket per target, and none into a target that `must_wait`. They count
+    /// as under way from now on.
+    pub(in crate::schedule) fn take_ready(&mut self, must_wait: &BTreeSet<String>) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for (target, lane) in &mut self.lanes {
             // One per target: two merges into it at once would each see the other's move.
-            if lane.current.is_none() && !lane.waiting.is_empty() {
+            if lane.current.is_none() && !lane.waiting.is_empty() && !must_wait.contains(target) {
                 let count = lane.waiting.len().min(self.batch).min(lane.size);
                 let lives = lane.waiting.drain(..count).collect();
                 let ticket = Ticket { lives, target: target.clone(), moves: 0 };
@@ -99,6 +100,15 @@ impl Queue {
         // A lane that is dropped forgets its batch size: the next work for the target is tried in full
         // batches.
         self.lanes.retain(|_, lane| lane.current.is_some() || !lane.waiting.is_empty());
+    }
+
+    /// Returns the targets for which work waits.
+    pub(in crate::schedule) fn targets(&self) -> Vec<String> {
+        self.lanes
+            .iter()
+            .filter(|(_, lane)| !lane.waiting.is_empty())
+            .map(|(target, _)| target.clone())
+            .collect()
     }
 
     /// Takes a waiting life out of its lane.
@@ -197,8 +207,6 @@ impl Bisection {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -213,13 +221,17 @@ mod tests {
         for (task, target) in [(2, "main"), (1, "main"), (2, "main"), (3, "dev")] {
             queue.push(n(task), target);
         }
-        let first = queue.take_ready();
+        let first = queue.take_ready(&BTreeSet::new());
         assert_eq!(first.iter().map(|t| t.lives.clone()).collect::<Vec<_>>(), [[n(3)], [n(2)]]);
-        assert!(queue.take_ready().is_empty());
+        assert!(queue.take_ready(&BTreeSet::new()).is_empty());
         queue.push(n(2), "main");
         queue.ended(&first[1], n(2));
         queue.finished(&first[1]);
-        assert_eq!(queue.take_ready()[0].lives, [n(1)], "the task under way was not queued again");
+        assert_eq!(
+            queue.take_ready(&BTreeSet::new())[0].lives,
+            [n(1)],
+            "the task under way was not queued again"
+        );
     }
 
     #[test]
@@ -227,7 +239,7 @@ mod tests {
         let mut queue = Queue::default();
         queue.set_batch(3);
         (1..4).for_each(|task| queue.push(n(task), "main"));
-        let mut ticket = queue.take_ready().remove(0);
+        let mut ticket = queue.take_ready(&BTreeSet::new()).remove(0);
         queue.ended(&ticket, n(2));
         let mut moves = 0;
         let rest = loop {
@@ -249,7 +261,7 @@ mod tests {
         queue.set_batch(batch);
         (1..=lives).for_each(|task| queue.push(n(task), "main"));
         let (mut target, mut verified) = (Vec::new(), 0);
-        while let Some(ticket) = queue.take_ready().pop() {
+        while let Some(ticket) = queue.take_ready(&BTreeSet::new()).pop() {
             let mut search = Bisection::among(ticket.lives.len());
             let stack = |count: usize| {
                 let more = ticket.lives.iter().take(count).map(|task| u32::try_from(task.0).unwrap());

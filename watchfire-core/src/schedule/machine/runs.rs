@@ -73,9 +73,14 @@ impl Schedule {
         run.stopped || !coming()
     }
 
-    /// Returns true if held work is being tried again, or the target is being asked whether it has the work.
-    pub(crate) fn is_tried(&self, id: LifeId) -> bool {
-        self.trying.contains(&id) || self.doubtful.contains(&id)
+    /// Returns true if held work is being tried again or withdrawn, or the target is being asked whether it has the work.
+    pub(in crate::schedule) fn is_tried(&self, id: LifeId) -> bool {
+        self.trying.contains(&id) || self.doubtful.contains(&id) || self.withdrawing.contains(&id)
+    }
+
+    /// Returns true if what becomes of held work is being found out, or will be in a moment.
+    pub(crate) fn will_be_tried(&self, id: LifeId) -> bool {
+        self.is_tried(id) || self.refused.contains(&id)
     }
 
     /// Returns true if a life continues without a person.
@@ -87,7 +92,7 @@ impl Schedule {
                 self.will_be_released(tasks.clone(), &open)
             }
             // What held it may be gone, which is being found out.
-            _ if self.is_tried(life.id) => true,
+            _ if self.will_be_tried(life.id) => true,
             _ => !life.waits_for_person(),
         }
     }

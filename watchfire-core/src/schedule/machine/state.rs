@@ -36,6 +36,10 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) now: Timestamp,
     /// Held lives whose publication is being tried.
     pub(in crate::schedule) trying: BTreeSet<LifeId>,
+    /// Stopped lives whose work is being taken out of what waits for its target.
+    pub(in crate::schedule) withdrawing: BTreeSet<LifeId>,
+    /// Held lives whose publication was refused, because it might have published other work that is not wanted.
+    pub(in crate::schedule) refused: BTreeSet<LifeId>,
     /// Lives whose attempt ended without a known outcome while the project was closing.
     pub(in crate::schedule) undetermined: BTreeSet<LifeId>,
     /// Lives that ask, whose sessions are being ended because no answer has come for long.
@@ -82,6 +86,8 @@ impl Default for Schedule {
             queue: Queue::default(),
             now: Timestamp::from_unix_millis(0),
             trying: BTreeSet::new(),
+            withdrawing: BTreeSet::new(),
+            refused: BTreeSet::new(),
             undetermined: BTreeSet::new(),
             put_aside: BTreeSet::new(),
             unseen: BTreeSet::new(),
@@ -192,6 +198,7 @@ impl Schedule {
     pub(crate) fn is_closed(&self) -> bool {
         self.closing
             && self.trying.is_empty()
+            && self.withdrawing.is_empty()
             && !self.queue.is_working()
             && !self.ledger.lives.values().any(|it| it.has_attempt() && !self.undetermined.contains(&it.id))
     }
@@ -223,6 +230,7 @@ impl Schedule {
             Fact::Publishing(candidates) => self.publishing(candidates),
             Fact::TicketOver { ticket, results, moved } => self.ticket_over(&ticket, results, moved),
             Fact::HeldTried { life, result } => self.held_tried(life, result),
+            Fact::Withdrawn { life, ending } => self.withdrawn(life, ending),
             Fact::Published { life, contained } => self.published(life, contained),
             Fact::HalfPublished { life, by } => self.half_published(life, by),
             Fact::ClaimLost(life) => self.stop_life(life, StopReason::ClaimLost),
@@ -242,6 +250,7 @@ impl Schedule {
         self.pass_time();
         // While closing, facts are still recorded, but nothing new begins.
         if !self.closing {
+            self.try_refused();
             self.settle();
             self.start_merges();
         }

@@ -93,18 +93,63 @@ impl Schedule {
         }
     }
 
-    /// Ends a life that has an accepted stop and no effect at work.
+    /// Ends a life that has an accepted stop and no effect at work. Finished work is withdrawn first: other work may have
+    /// been merged onto it, and would publish it.
     pub(in crate::schedule) fn end_if_stopped(&mut self, id: LifeId) {
         let Some(life) = self.live(id) else { return };
         let is_busy = life.has_attempt()
-            || self.trying.contains(&id)
-            || self.doubtful.contains(&id)
+            || self.is_tried(id)
             || self.queue.is_on_ticket(id)
             // The target has moved, or may have moved.
             || matches!(life.state, LifeState::Publishing { .. } | LifeState::Incomplete { .. });
-        if let Some(by) = life.stop.filter(|by| *by != StopReason::DoneByHand && !is_busy) {
+        let is_finished = life.is_finished();
+        let Some(by) = life.stop.filter(|by| *by != StopReason::DoneByHand && !is_busy) else { return };
+        if is_finished {
+            self.queue.remove(id);
+            self.withdrawing.insert(id);
+            self.command(Command::Withdraw(id));
+        } else {
             self.end(id, Ending::Stopped { by });
         }
+    }
+
+    /// Ends a stopped life whose work is withdrawn, unless it was published with other work before.
+    pub(in crate::schedule) fn withdrawn(&mut self, id: LifeId, ending: Option<Ending>) {
+        // A run may have waited for this alone.
+        self.unsettled |= self.withdrawing.remove(&id);
+        let Some(by) = self.live(id).and_then(|life| life.stop) else { return };
+        // Without an ending it may still wait, and is withdrawn again with the next attempt to publish what is held.
+        let Some(ending) = ending else { return };
+        let is_integrated = ending.is_integrated();
+        self.end(id, if is_integrated { ending } else { Ending::Stopped { by } });
+        // What was merged onto it is to be merged again.
+        self.try_held(|_| true);
+    }
+
+    /// Tries held work again whose publication was refused because other work might have gone with it.
+    pub(in crate::schedule) fn try_refused(&mut self) {
+        let is_free = |id: LifeId| {
+            let target = self.live(id).map(|life| life.target.clone().unwrap_or_default());
+            !self.trying.contains(&id) && target.is_none_or(|target| !self.is_withdrawing(&target, &[id]))
+        };
+        let free: Vec<LifeId> = self.refused.iter().copied().filter(|id| is_free(*id)).collect();
+        self.refused.retain(|id| !free.contains(id));
+        self.try_held(|life| free.contains(&life.id));
+    }
+
+    /// Returns true while work other than that of `lives` waits for `target` that is not to be published, or perhaps not:
+    /// what is merged onto it would publish it.
+    pub(in crate::schedule) fn is_withdrawing(&self, target: &str, lives: &[LifeId]) -> bool {
+        let is_in_doubt = |life: &Life| {
+            let is_missing = life.subject.task().is_some_and(|task| self.missing.contains_key(&task));
+            // Before the first board, a person may have withdrawn it while nobody looked.
+            matches!(life.state, LifeState::Held { candidate: Some(_), .. })
+                && (is_missing || !self.board_known)
+        };
+        self.ledger.lives.values().any(|life| {
+            let is_for_target = life.is_finished() && life.target.as_deref().unwrap_or_default() == target;
+            is_for_target && !lives.contains(&life.id) && (life.is_to_be_withdrawn() || is_in_doubt(life))
+        })
     }
 
     /// Suspends everything: sessions are ended and their work captured, merges are cancelled, and the next start

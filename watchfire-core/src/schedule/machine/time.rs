@@ -159,20 +159,21 @@ impl Schedule {
 
     fn pass_held(&mut self, now: i64) {
         match self.next_held {
-            None if self
-                .ledger
-                .lives
-                .values()
-                .any(|life| life.state.is_held() || life.state.is_in_trouble()) =>
+            None if self.ledger.lives.values().any(|life| {
+                life.state.is_held() || life.state.is_in_trouble() || life.is_to_be_withdrawn()
+            }) =>
             {
                 // Armed only while work is held: an idle project has no timer.
                 self.next_held = Some(now.saturating_add(HELD_MILLIS));
             }
             Some(at) if at <= now => {
                 self.next_held = None;
+                // That they could not be withdrawn may be over, too.
+                self.ids(Life::is_to_be_withdrawn).into_iter().for_each(|life| self.end_if_stopped(life));
                 self.try_held(|_| true);
                 // Never merged, so there is no candidate to publish.
-                self.ids(|life| life.state.is_in_trouble()).into_iter().for_each(|life| self.enqueue(life));
+                let in_trouble = self.ids(|life| life.state.is_in_trouble() && !life.is_to_be_withdrawn());
+                in_trouble.into_iter().for_each(|life| self.enqueue(life));
             }
             _ => {}
         }
@@ -180,7 +181,8 @@ impl Schedule {
 
     /// Tries held work again at a person's request. Work that was never merged goes through the queue.
     pub(in crate::schedule) fn retry_held(&mut self, id: LifeId) {
-        match self.live(id).map(|life| life.state.is_held()) {
+        // What is stopped is being withdrawn.
+        match self.live(id).filter(|life| !life.is_to_be_withdrawn()).map(|life| life.state.is_held()) {
             Some(true) => self.try_held(|life| life.id == id),
             Some(false) => self.enqueue(id),
             None => {}
@@ -189,9 +191,10 @@ impl Schedule {
 
     /// Tries to publish held work again, in the order in which it was held.
     pub(in crate::schedule) fn try_held(&mut self, wanted: impl Fn(&Life) -> bool) {
-        let mut lives = self.ids(|life| life.state.is_held() && wanted(life));
+        let may_try = |life: &Life| life.state.is_held() && !life.is_to_be_withdrawn();
+        let mut lives = self.ids(|life| may_try(life) && wanted(life));
         // One attempt at a time for each life.
-        lives.retain(|life| !self.trying.contains(life) && !self.doubtful.contains(life) && !self.closing);
+        lives.retain(|life| !self.is_tried(*life) && !self.closing);
         lives.sort_by_key(|id| self.live(*id).map(|life| life.since.unix_millis()));
         if !lives.is_empty() {
             self.trying.extend(lives.iter().copied());

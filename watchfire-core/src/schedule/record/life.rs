@@ -514,6 +514,26 @@ impl Life {
         }
     }
 
+    /// Returns true if its agent's work is done, and on its way to the target.
+    pub(in crate::schedule) fn is_finished(&self) -> bool {
+        matches!(
+            self.state,
+            LifeState::Queued | LifeState::Merging | LifeState::Verifying { .. } | LifeState::Held { .. }
+        )
+    }
+
+    /// Returns true if its work may wait for its target, or be in it.
+    #[cfg(feature = "orchestrator")]
+    pub(crate) fn is_on_its_way(&self) -> bool {
+        self.is_finished()
+            || matches!(self.state, LifeState::Publishing { .. } | LifeState::Incomplete { .. })
+    }
+
+    /// Returns true if a stop has ended the way of its work to the target.
+    pub(in crate::schedule) fn is_to_be_withdrawn(&self) -> bool {
+        self.is_finished() && self.stop.is_some_and(|by| by != StopReason::DoneByHand)
+    }
+
     /// Returns the latest answer to the question `id`.
     #[must_use]
     pub fn answer(&self, id: &str) -> Option<&Answer> {

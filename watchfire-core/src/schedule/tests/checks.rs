@@ -109,6 +109,10 @@ impl World {
     pub(super) fn check_permit(&mut self, candidates: &[(LifeId, Candidate)], is_verified: bool) {
         for (id, candidate) in candidates {
             let life = &self.replayed.lives[id];
+            // Whatever waits for a target may go with the next work, so none of it may be taken back.
+            let is_taken_back = |other: &Life| other.is_finished() && stop_of(other).is_some();
+            let taken_back = self.replayed.lives.values().find(|other| is_taken_back(other));
+            assert!(taken_back.is_none(), "goes along: {taken_back:?}");
             assert!(life.claimed && life.stop.is_none() && !self.closing, "{life:?}");
             let task = life.subject.task().unwrap();
             let claims = |card: &Card| card.status == TaskStatus::Done && card.success;

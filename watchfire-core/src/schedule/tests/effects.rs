@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::checks::stop_of;
 use super::world::{Effect, Stage, World, at, candidate, card, obstacle, session};
 use crate::backend::{Issue, IssueKind};
 use crate::model::{ProcessIdentity, Question, TaskNumber, TaskStatus};
@@ -21,6 +22,12 @@ impl World {
             }
             Effect::Held(lives) => self.advance_held(index, lives, dice),
             Effect::HeldPermitted(life, rest) => self.publish_held(index, life, rest, dice),
+            Effect::Withdraw(life) => {
+                self.effects.remove(index);
+                let by = stop_of(&self.replayed.lives[&life]).unwrap();
+                let ending = (dice % 4 != 1).then_some(Ending::Stopped { by });
+                self.feed(Fact::Withdrawn { life, ending });
+            }
             Effect::Recover { life, contained } => {
                 self.effects.remove(index);
                 self.recover(life, contained, dice);

@@ -1,11 +1,16 @@
-//! Another attempt to publish held work, without a new verification: target and tree are the same.
+//! Another attempt to publish held work, without a new verification: target and tree are the same. And its end, if a person no
+//! longer wants it.
 
 use std::sync::Arc;
 
 use super::merge::{is_withdrawn, mirror, published, unknown};
+use crate::Result;
+use crate::journal::State;
+use crate::model::TaskNumber;
 use crate::orchestrator::effects::publication::ask_again;
-use crate::orchestrator::shared::ProjectShared;
-use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, StopReason};
+use crate::orchestrator::shared::{ProjectShared, caught};
+use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, NoticeCode, StopReason};
+use crate::workspace::WorkspaceKey;
 
 /// Tries to publish the work of each life, in order, and reports the results.
 pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
@@ -33,6 +38,50 @@ pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
             tokio::spawn(ask_again(Arc::clone(&shared), id, candidate));
         }
     }
+}
+
+/// Takes the work of a stopped life out of what waits for its target, and reports what became of it.
+pub(crate) async fn withdraw(shared: Arc<ProjectShared>, life: Life) {
+    let id = life.id;
+    let ending = match life.subject.task() {
+        Some(task) => withdraw_task(&shared, &life, task).await,
+        // Only the work on tasks waits.
+        None => life.stop.map(|by| Ending::Stopped { by }),
+    };
+    shared.report(Fact::Withdrawn { life: id, ending });
+}
+
+async fn withdraw_task(shared: &Arc<ProjectShared>, life: &Life, task: TaskNumber) -> Option<Ending> {
+    match take_out(shared, task).await {
+        Ok(None) => life.stop.map(|by| Ending::Stopped { by }),
+        // Other work was faster, and took it along.
+        Ok(Some(ending)) => {
+            mirror(shared, life.id, task, &MergeResult::Ended(ending.clone())).await;
+            shared.store_changed(Some(task));
+            Some(ending)
+        }
+        Err(error) => {
+            let message = format!("its work still waits to be published: {}", error.report());
+            shared.notice(NoticeCode::Workspace, Some(task), message);
+            None
+        }
+    }
+}
+
+/// Takes the work of a task out of what waits for its target. Returns its ending if the target has it already.
+pub(super) async fn take_out(shared: &ProjectShared, task: TaskNumber) -> Result<Option<Ending>> {
+    let (workspace, key) = (Arc::clone(&shared.workspace), WorkspaceKey::new(task));
+    // A foreign workspace may panic.
+    let taken = caught("withdrawing held work", async move { workspace.withdraw(&key).await }).await?;
+    Ok(taken.map(|candidate| Ending::published(&candidate)))
+}
+
+/// Takes out everything else than the work of lives that are on their way to their targets. An earlier program may have left it
+/// there, and whatever is merged next would publish it.
+pub(crate) async fn withdraw_others(shared: &ProjectShared, state: &State) -> Result<()> {
+    let wanted = state.ledger.lives.values().filter(|life| life.is_on_its_way());
+    let keys: Vec<_> = wanted.filter_map(|life| life.subject.task()).map(WorkspaceKey::new).collect();
+    shared.workspace.withdraw_others(&keys).await
 }
 
 async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult> {

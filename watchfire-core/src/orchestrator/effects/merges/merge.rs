@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
+use super::held::take_out;
 use super::verify;
 use crate::failpoint::reached;
 use crate::model::{Project, RepoPath, Review, Settings, TaskNumber};
@@ -72,8 +73,9 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
             results.ended.push((life, failed(&error)));
         }
     }
-    for (id, result) in &results.ended {
+    for (id, result) in &mut results.ended {
         if let Some(task) = task_of(&lives, *id) {
+            withdraw_failed(&shared, task, result).await;
             mirror(&shared, *id, task, result).await;
             // Before the report: the next board must show the results.
             shared.store_changed(Some(task));
@@ -84,6 +86,24 @@ pub(crate) async fn merge(shared: Arc<ProjectShared>, ticket: Ticket, lives: Vec
     // After the report: the schedule ignores the answer about a life that is on a ticket.
     for (id, candidate) in unknown {
         tokio::spawn(ask_again(Arc::clone(&shared), id, candidate));
+    }
+}
+
+/// Takes work whose merge has failed out of what waits for its target, where an earlier start may have put it. The schedule
+/// does so itself with stopped work.
+async fn withdraw_failed(shared: &ProjectShared, task: TaskNumber, result: &mut MergeResult) {
+    let MergeResult::Ended(ending) = result else { return };
+    if ending.is_integrated() || matches!(ending, Ending::Stopped { .. }) {
+        return;
+    }
+    match take_out(shared, task).await {
+        Ok(None) => {}
+        Ok(Some(published)) => *ending = published,
+        // The next start takes it out.
+        Err(error) => {
+            let message = format!("its work may still wait to be published: {}", error.report());
+            shared.notice(NoticeCode::Workspace, Some(task), message);
+        }
     }
 }
 

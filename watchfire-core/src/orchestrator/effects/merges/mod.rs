@@ -4,5 +4,5 @@ mod held;
 mod merge;
 mod verify;
 
-pub(crate) use held::try_held;
+pub(crate) use held::{try_held, withdraw, withdraw_others};
 pub(crate) use merge::merge;

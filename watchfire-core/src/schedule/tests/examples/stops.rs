@@ -171,7 +171,109 @@ fn a_task_that_is_taken_back_while_its_publication_fails_is_not_merged() {
     let by = obstacle();
     let candidate = Some(Box::new(super::super::world::candidate(task, 7)));
     world.merge(&MergeResult::Held { candidate, by });
+    assert!(matches!(world.effects[..], [Effect::Withdraw(_)]), "it may wait for its target by now");
+    world.advance(0, 0);
     assert_eq!(world.summary(run).endings[&n(1)], Ending::Stopped { by: StopReason::Withdrawn });
+}
+
+/// Two tasks whose work is held, the second perhaps on top of the first, and a third whose work waits to be merged.
+fn two_held_and_one_queued() -> World {
+    let mut world = world(parallel(3), [card(1, &[]), card(2, &[]), card(3, &[])]);
+    world.run(Scope::All);
+    for task in 1..=3 {
+        world.bring_up(task);
+    }
+    for task in 1..=2 {
+        world.claim(task);
+        let candidate = super::super::world::candidate(n(task), 7 + task);
+        world.truth.verified.insert((world.life(task).id, candidate.commit.to_string()));
+        world.merge(&MergeResult::Held { candidate: Some(Box::new(candidate)), by: obstacle() });
+    }
+    world
+}
+
+/// Other work may have been merged onto it, and would publish it.
+#[test]
+fn held_work_is_withdrawn_before_a_stop_ends_it() {
+    let mut world = two_held_and_one_queued();
+    let (first, second) = (world.life(1).id, world.life(2).id);
+    world.ask(Request::Resume { target: ResumeTarget::Life(second) }).unwrap();
+    world.ask(Request::StopLife { life: first, reason: StopReason::Requested }).unwrap();
+    assert_eq!(world.state(1), "held");
+    // The second asks after the stop was accepted.
+    let publishing = |world: &mut World| {
+        let candidate = super::super::world::candidate(n(2), 9);
+        world.feed(Fact::Publishing(vec![(second, candidate)])).permit
+    };
+    assert_eq!(publishing(&mut world), Some(false));
+    world.effects.retain(|effect| matches!(effect, Effect::Withdraw(_) | Effect::Attempt { .. }));
+    world.feed(Fact::HeldTried { life: second, result: None });
+    world.claim(3);
+    assert_eq!(world.state(3), "queued");
+    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Merge { .. } | Effect::Held(_))));
+    // It cannot be withdrawn, and is again with the next attempt to publish what is held.
+    world.feed(Fact::Withdrawn { life: first, ending: None });
+    world.effects.clear();
+    assert_eq!(world.state(1), "held");
+    world.pass(30_000);
+    assert!(
+        matches!(world.effects[..], [Effect::Withdraw(life), ..] if life == first),
+        "{:?}",
+        world.effects
+    );
+    world.effects.retain(|effect| !matches!(effect, Effect::Withdraw(_)));
+    world.feed(Fact::Withdrawn { life: first, ending: Some(Ending::stopped(StopReason::Requested)) });
+    assert_eq!(world.ending(1), "stopped");
+    // The others go on at once.
+    assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Merge { .. })));
+    assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Held(_))));
+    world.drain();
+    assert_eq!((world.ending(2), world.ending(3)), ("merged", "merged"));
+}
+
+/// Its file may be back in a moment. Until then nothing is published that may lie on top of its work.
+#[test]
+fn nothing_is_published_while_the_file_of_held_work_is_missing() {
+    let mut world = two_held_and_one_queued();
+    let file = world.files.remove(&n(1)).unwrap();
+    world.board();
+    world.claim(3);
+    assert_eq!(world.state(3), "queued");
+    assert!(world.effects.is_empty(), "{:?}", world.effects);
+    world.files.insert(n(1), file);
+    world.board();
+    assert!(matches!(world.effects[..], [Effect::Merge { .. }]), "{:?}", world.effects);
+    world.drain();
+    assert_eq!(world.ending(1), "merged");
+}
+
+/// What is held may have been withdrawn while nobody looked at the files.
+#[test]
+fn held_work_beside_other_waits_for_the_first_board() {
+    let mut world = two_held_and_one_queued();
+    world.kill(true, None, 0, 1);
+    world.effects.retain(|effect| matches!(effect, Effect::Recover { .. }));
+    let second = world.life(2).id;
+    world.feed(Fact::Published { life: second, contained: false });
+    let candidate = super::super::world::candidate(n(2), 9);
+    assert_eq!(world.feed(Fact::Publishing(vec![(second, candidate)])).permit, Some(false));
+    world.feed(Fact::HeldTried { life: second, result: None });
+    world.effects.retain(|effect| matches!(effect, Effect::Recover { .. }));
+    world.board();
+    let is_tried = |effect: &Effect| matches!(effect, Effect::Held(lives) if lives.contains(&second));
+    assert!(world.effects.iter().any(is_tried), "{:?}", world.effects);
+    // What went along with other work before the stop counts as merged.
+    let first = world.life(1).id;
+    world.feed(Fact::Published { life: first, contained: false });
+    world.effects.clear();
+    world.feed(Fact::HeldTried { life: first, result: None });
+    world.ask(Request::StopLife { life: first, reason: StopReason::Requested }).unwrap();
+    let commit = super::super::world::candidate(n(1), 8).commit.to_string();
+    world.truth.published.insert(first, commit.clone());
+    let ending = Some(Ending::merged(Some(commit), None));
+    world.effects.clear();
+    world.feed(Fact::Withdrawn { life: first, ending });
+    assert_eq!(world.ending(1), "merged");
 }
 
 #[test]
