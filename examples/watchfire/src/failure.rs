@@ -190,7 +190,10 @@ fn message(message: &str, pid: Option<&str>) -> String {
 fn hint(code: &str, message: &str, task: Option<&str>) -> Option<String> {
     Some(match code {
         "invalid_input" if message == "the task is done; set it back to ready first" => {
-            format!("watchfire task ready {}", task?.trim_start_matches('0'))
+            let number = task?.trim_start_matches('0');
+            format!(
+                "watchfire task ready {number}; or, if it is done and not merged, watchfire branches merge {number}"
+            )
         }
         "not_found" if message == "no such task" => {
             "watchfire task list shows them, and watchfire task list-deleted those in the trash".to_owned()

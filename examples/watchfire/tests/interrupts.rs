@@ -67,10 +67,34 @@ fn ctrl_c_while_verifying() {
     run.wait_for("verifying");
     run.signal("INT");
     let said = run.end().code(130);
+    assert!(said.stdout.contains("watchfire branches merge 1"), "{}", said.stdout);
     // Nothing of a stopped life merges until a person asks.
     assert_eq!(world.states(&root), [(1, "stopped".to_owned())], "{}", said.stdout);
     assert_eq!(world.git(&root, &["ls-tree", "--name-only", "main", "x"]), "");
     assert_eq!(world.git(&root, &["show", "watchfire/0001:x"]), "x");
+}
+
+/// Finished work that waits for the person's checkout is not what a person stops with a run.
+#[test]
+fn ctrl_c_leaves_held_work_held() {
+    let world = World::new();
+    let root = world.project("project", "");
+    fs::write(root.join("a.txt"), "mine\n").unwrap();
+    world.task(&root, "Finished", "replace a.txt one uno\ncommit uno\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    world.task(&root, "Endless", ENDLESS);
+    let mut run = world.start(&root, ["run", "all", "--no-sandbox"]);
+    run.wait_for("#0002 Endless: running");
+    agent(&root);
+    run.signal("INT");
+    let said = run.end().code(130).stdout;
+    assert!(said.contains("#0001 Finished: held"), "{said}");
+    assert_eq!(world.states(&root), [(1, "held".to_owned()), (2, "stopped".to_owned())], "{said}");
+    world.git(&root, &["checkout", "a.txt"]);
+    // Tried again by whatever opens the project.
+    world.run(&root, ["branches", "merge", "1"]).good();
+    assert_eq!(world.states(&root)[0], (1, "merged".to_owned()));
+    assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "uno\ntwo\nthree\n");
 }
 
 #[test]

@@ -27,7 +27,8 @@ impl Run {
         self.id
     }
 
-    /// Stops it: every life that no other run covers is stopped, its work captured and kept. Returns at once.
+    /// Stops it: every life that no other run covers is stopped, its work captured and kept. Work that is held stays held.
+    /// Returns at once.
     pub fn stop(&self) {
         let (reply, _) = oneshot::channel();
         let (project, request) = (self.shared.id.clone(), Request::StopRun { run: self.id });

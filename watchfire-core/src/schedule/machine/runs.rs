@@ -56,9 +56,13 @@ impl Schedule {
             if life.subject.phase().is_some() {
                 return life.run == Some(run.id);
             }
+            // Held work goes on without the run, once the obstacle is gone. What is being found out of it is told.
+            let is_left = life.stop.is_none()
+                && matches!(life.state, LifeState::Held { .. })
+                && !self.will_be_tried(life.id);
             // A stopped run waits only for the lives that it stopped.
             life.subject.task().is_some_and(|task| run.scope.covers(task))
-                && (!run.stopped || life.run == Some(run.id) || life.stop.is_some())
+                && (!run.stopped || life.stop.is_some() || life.run == Some(run.id) && !is_left)
         };
         if self.ledger.lives.values().any(|life| is_its_own(life) && self.moves(life)) {
             return false;

@@ -7,7 +7,8 @@ use crate::schedule::{
 };
 
 impl Schedule {
-    /// Stops a run. Its lives are stopped unless another run covers them.
+    /// Stops a run. Its lives are stopped unless another run covers them, or their work is done and only waits until it can be
+    /// published: nothing of them is under way for the run.
     pub(in crate::schedule) fn stop_run(&mut self, id: RunId) -> Result<Accepted, Refusal> {
         let Some(run) = self.ledger.runs.get(&id) else {
             return Err(Refusal::new(ErrorKind::NotFound, "there is no such run"));
@@ -15,7 +16,9 @@ impl Schedule {
         if run.ended.is_none() && !run.stopped {
             // First, because `is_left_by` looks for other runs that are not stopped.
             self.change_run(id, |run| run.stopped = true);
-            for life in self.ids(|life| self.is_left_by(life, id)) {
+            let is_held =
+                |life: &Life| matches!(life.state, LifeState::Held { .. } | LifeState::Incomplete { .. });
+            for life in self.ids(|life| self.is_left_by(life, id) && !is_held(life)) {
                 self.stop_life(life, StopReason::Requested);
             }
         }

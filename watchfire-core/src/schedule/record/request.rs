@@ -87,7 +87,7 @@ pub enum Request {
         #[serde(flatten)]
         accept: Accept,
     },
-    /// Stop a run. Its lives are stopped unless another run covers them.
+    /// Stop a run. Its lives are stopped unless another run covers them, or their work is held.
     #[non_exhaustive]
     StopRun {
         /// The run.

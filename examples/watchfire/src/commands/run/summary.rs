@@ -6,7 +6,7 @@ use serde_json::json;
 use watchfire_core::backend::IssueKind;
 use watchfire_core::model::TaskNumber;
 use watchfire_core::orchestrator::{Spent, TaskInfo};
-use watchfire_core::schedule::{Ending, LifeState, RunSummary, Wait};
+use watchfire_core::schedule::{Ending, LifeState, RunSummary, StopReason, Wait};
 use watchfire_core::store::Malformed;
 
 use crate::out::Out;
@@ -122,7 +122,8 @@ pub(crate) fn text_summary(out: Out, ended: &Ended) -> String {
         // A task that is gone had its sessions, too.
         let it = tasks.iter().find(|info| info.task.task_number == *number);
         let started = it.is_none_or(|info| info.task.agent_sessions > 0);
-        if let Some(next) = next_step(number, ending, started) {
+        let is_done = it.is_some_and(|info| info.task.claims_success());
+        if let Some(next) = next_step(number, ending, started, is_done) {
             lines.push(format!("    {}", out.style.dim(&next)));
         }
     }
@@ -220,7 +221,7 @@ pub(in crate::commands) fn next_step_of(number: TaskNumber, state: &LifeState) -
 }
 
 /// Returns what a person may do about an ending.
-fn next_step(number: &TaskNumber, ending: &Ending, started: bool) -> Option<String> {
+fn next_step(number: &TaskNumber, ending: &Ending, started: bool, is_done: bool) -> Option<String> {
     let number = number.value();
     Some(match ending {
         Ending::Conflict { .. } | Ending::VerifyFailed { .. } | Ending::Failed { .. } => {
@@ -243,6 +244,12 @@ fn next_step(number: &TaskNumber, ending: &Ending, started: bool) -> Option<Stri
         }
         Ending::Crashed { .. } | Ending::Unclaimed { .. } | Ending::TimedOut { .. } => {
             format!("its work is on watchfire/{number:04}; watchfire logs {number} shows its session")
+        }
+        Ending::Stopped { by: StopReason::Requested, .. } if is_done => {
+            format!("its agent had finished; watchfire branches merge {number} merges its work")
+        }
+        Ending::Stopped { by: StopReason::Requested, .. } => {
+            format!("its work is on watchfire/{number:04}; watchfire run {number} goes on with it")
         }
         _ => return None,
     })

@@ -231,6 +231,31 @@ fn held_work_is_withdrawn_before_a_stop_ends_it() {
     assert_eq!((world.ending(2), world.ending(3)), ("merged", "merged"));
 }
 
+/// A person stops what is under way. Work that is done waits for them as before, whatever is in its way.
+#[test]
+fn stopping_a_run_leaves_held_work_held() {
+    let mut world = two_held_and_one_queued();
+    let run = world.replayed.last_run;
+    world.ask(Request::StopRun { run }).unwrap();
+    assert_eq!((world.state(1), world.state(2), world.state(3)), ("held", "held", "ending"));
+    world.drain();
+    let summary = world.summary(run);
+    assert!(summary.stopped && summary.endings[&n(3)].word() == "stopped", "{summary:?}");
+    // The obstacle was gone by then.
+    assert_eq!((world.ending(1), world.ending(2)), ("merged", "merged"));
+    // A disk that stays full keeps no run that was stopped.
+    let mut world = self::world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    let by = Obstacle::new(ObstacleKind::OutOfSpace, "no space");
+    world.merge(&MergeResult::Held { candidate: None, by });
+    assert!(!world.has_ended(run));
+    world.ask(Request::StopRun { run }).unwrap();
+    assert_eq!((world.state(1), world.has_ended(run)), ("held", true));
+    assert_eq!(world.summary(run).open[&n(1)].word(), "held");
+}
+
 /// Its file may be back in a moment. Until then nothing is published that may lie on top of its work.
 #[test]
 fn nothing_is_published_while_the_file_of_held_work_is_missing() {
