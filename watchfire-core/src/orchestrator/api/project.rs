@@ -416,10 +416,11 @@ impl ProjectHandle {
             Some(target) => target,
             None => effects::target(&self.0, task).await?,
         };
+        self.know_tasks().await?;
+        // Last, because held work is tried while the project is opened: it may have been merged since.
         if let Some(how) = self.merged_into(task, &target).await? {
             return Ok(LifeState::Ended { how });
         }
-        self.know_tasks().await?;
         let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
         self.settled(life).await.map(|life| life.state)
