@@ -186,7 +186,7 @@ fn pointed(project: &Project, part: &Path) -> Option<PathBuf> {
     let target = text.strip_prefix(b"gitdir:").and_then(|target| str::from_utf8(target).ok())?.trim();
     let target = part.parent()?.join(target).canonicalize().ok()?;
     let is_own = |own: &&str| target.starts_with(project.common.join(own));
-    ["modules", "worktrees"].iter().any(|own| is_own(&own)).then_some(target)
+    ["modules", "worktrees"].iter().any(is_own).then_some(target)
 }
 
 /// Returns true if a repository can run nothing: as `git init` and `git clone` make it.
