@@ -65,7 +65,7 @@ pub trait Workspace: Debug + Send + Sync + 'static {
     async fn open(&self, request: &OpenRequest) -> Result<Opened>;
 
     /// Prepares the root itself for a session that works there beside its person, as a chat does. If it is `isolated`
-    /// (see [`OpenRequest::isolated`]), the session gets private copies of the repository, and
+    /// (see [`Isolation::Bound`]), the session gets private copies of the repository, and
     /// [`exchange`](Self::exchange) carries over what either side does, but for commits that change what `guard` holds. May be
     /// repeated.
     ///
