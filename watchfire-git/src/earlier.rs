@@ -10,8 +10,8 @@ use crate::error::During;
 use crate::names;
 use crate::repository::project::open_supported;
 
-/// What earlier projects have left in a repository: branches and references of their tasks, and a backup of the last one's
-/// settings and tasks.
+/// Traces of earlier projects in a repository: branches and references of their tasks, and a backup of the last one's settings
+/// and tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Earlier {

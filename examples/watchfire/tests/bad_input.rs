@@ -60,7 +60,7 @@ fn usage_errors() {
     assert!(error["details"]["known"].as_str().unwrap().contains("mine"), "{error}");
     world.run(&root, ["task", "done", "1"]).good();
     let error = world.run(&root, ["run", "1"]).code(1).stderr;
-    assert!(error.contains("hint: watchfire task ready 1\n"), "{error}");
+    assert!(error.contains("hint: watchfire task ready 1; or"), "{error}");
     world.run(&root, ["task", "delete", "1"]).good();
     let error = world.run(&root, ["run", "all", "3", "--json"]).code(2).json_error();
     assert_eq!(error["message"], "all and single tasks are named at once");

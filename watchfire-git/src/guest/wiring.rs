@@ -23,7 +23,7 @@ const LARGEST: u64 = 1 << 20;
 /// Depth to which submodules of submodules are looked at.
 const DEEPEST: usize = 20;
 
-/// What git runs or obeys in a checkout.
+/// The files and folders of a checkout that git runs or obeys.
 #[derive(Debug, Default)]
 pub(crate) struct Wiring {
     /// The files and folders. Those that are missing may be made later.
