@@ -333,7 +333,7 @@ fn init_proposes_what_tasks_need() {
     fs::write(root.join(".gitignore"), "node_modules\n/target\n.env.test\n").unwrap();
     let keys = |more: &[&str]| {
         let _ = fs::remove_dir_all(root.join(".watchfire"));
-        let said = world.run(&root, ["init", "--yes", "--json"].iter().chain(more)).good().json();
+        let said = world.run(&root, ["init", "--yes", "--fresh", "--json"].iter().chain(more)).good().json();
         (said["share"].to_string(), said["copy"].to_string())
     };
     assert_eq!(keys(&[]), (r#"["node_modules"]"#.to_owned(), "[]".to_owned()));
@@ -342,7 +342,7 @@ fn init_proposes_what_tasks_need() {
     fs::write(root.join("package-lock.json"), "{}").unwrap();
     let proposed = || {
         let _ = fs::remove_dir_all(root.join(".watchfire"));
-        world.run(&root, ["init", "--yes", "--json"]).good().json()["setup_proposed"].clone()
+        world.run(&root, ["init", "--yes", "--fresh", "--json"]).good().json()["setup_proposed"].clone()
     };
     assert_eq!(proposed(), Value::Null, "tasks see the folder");
     fs::remove_dir_all(root.join("node_modules")).unwrap();
