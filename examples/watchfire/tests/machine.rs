@@ -166,7 +166,7 @@ fn an_agent_with_a_git_of_its_own() {
     world.git(&root, &["fsck", "--no-dangling"]);
 }
 
-/// What git does where nothing can be shown at another place, and what of the person's cannot be written.
+/// Commands of git that work where nothing can be shown at another place, and writes to the person's repository that fail.
 const LINKED: &str = "\
 yes status    git status --porcelain
 yes commit    echo 1 > x && git add -A && git commit -qm one

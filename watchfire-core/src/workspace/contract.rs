@@ -177,8 +177,8 @@ pub trait Workspace: Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Takes all work out of what waits for held targets, but that under `keys`. Called at a start, before anything is
-    /// merged: what an earlier program left waiting, and nobody wants any more, must not be published with other work.
+    /// Takes all work but that under `keys` out of the queues of held targets. Called at a start, before anything is merged:
+    /// an earlier program may have left work there that nobody wants any more.
     ///
     /// # Errors
     /// As [`withdraw`](Self::withdraw).

@@ -69,8 +69,8 @@ pub(crate) fn of(project: &Project) -> Result<Wiring> {
     Ok(wiring)
 }
 
-/// Returns the places of submodules: git looks into the repository of each, also for a mere `git status`, and from there into
-/// those of its own. It is the repository where there is one, and else its folder, in which one could be made.
+/// Returns the places of submodules at any depth, since a mere `git status` looks into all of them: the repository of each, or
+/// the folder of one that has none yet.
 fn submodules(project: &Project, index: &IndexFile, root: &Path, depth: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in links(index, root) {

@@ -19,7 +19,6 @@ const COMMANDS: &[&str] = &[
     "core.pager",
     "core.sshcommand",
     "diff.external",
-    "gpg.program",
     "gpg.ssh.defaultkeycommand",
     "interactive.difffilter",
     "sequence.editor",
@@ -30,7 +29,7 @@ const COMMANDS: &[&str] = &[
 const SECTIONS: &[(&str, &[&str])] = &[
     ("alias.", &[]),
     ("browser.", &[".cmd", ".path"]),
-    ("credential.", &[".helper", "credential.helper"]),
+    ("credential.", &[".helper"]),
     ("diff.", &[".command", ".textconv"]),
     ("difftool.", &[".cmd", ".path"]),
     ("filter.", &[".clean", ".process", ".smudge"]),

@@ -87,7 +87,7 @@ async fn packs_may_name_objects_of_other_packs() {
     repo.fsck();
 }
 
-/// Where the sandbox can show nothing at another place.
+/// A sandbox may be unable to show anything at another place.
 #[tokio::test]
 async fn a_folder_may_lead_to_its_copies() {
     let repo = Repo::new();

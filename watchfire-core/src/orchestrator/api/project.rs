@@ -26,10 +26,6 @@ use crate::{Error, ErrorKind, Result};
 /// Time limit for the end of a chat before the next one: its work is kept in a moment.
 const CHAT_ENDS: Duration = Duration::from_secs(15);
 
-/// Time limit for the end of held work that is given up, and the pause between two looks at it.
-const GIVEN_UP: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(20);
-
 /// An open project. Cheap to clone.
 #[derive(Clone)]
 pub struct ProjectHandle(Arc<ProjectShared>, #[expect(dead_code, reason = "held")] Arc<LastHandle>);
@@ -532,23 +528,10 @@ impl ProjectHandle {
         let held = life.filter(|life| matches!(life.state, LifeState::Held { .. }));
         if let Some(life) = held.filter(|_| discard) {
             self.stop(life.id).await?;
-            self.given_up(life.id).await?;
+            // Without an end then, what follows says what is open.
+            self.settled(life.id).await?;
         }
         effects::remove_branch(&self.0, task, discard).await
-    }
-
-    /// Waits until the work of a stopped life waits for its merge no more.
-    async fn given_up(&self, life: LifeId) -> Result<()> {
-        let clock = &self.0.inner.clock;
-        let deadline = clock.boot_time() + GIVEN_UP;
-        // Without an end by then, what follows says what is open.
-        while clock.boot_time() < deadline {
-            if !self.read(move |schedule| schedule.ledger().lives.contains_key(&life)).await? {
-                break;
-            }
-            clock.sleep_until(clock.boot_time() + LOOK).await;
-        }
-        Ok(())
     }
 
     /// Removes leftovers that no work depends on: folders of killed runs, administration without a folder, and where

@@ -97,7 +97,7 @@ pub struct NewProject {
     pub copy: Vec<String>,
     /// Comment at the beginning of `project.yaml`, without its `#`. Default: none.
     pub comment: String,
-    /// The number before that of the first task. Default: none, and the first task has the number 1.
+    /// Number of the last task before this project. Its first task gets the next one. Default: none, and it gets 1.
     pub after: Option<TaskNumber>,
 }
 
@@ -148,7 +148,7 @@ impl NewProject {
         with_copy, copy: Vec<String>;
         /// Sets the comment at the beginning of `project.yaml`.
         with_comment, comment: String;
-        /// Sets the number before that of the first task.
+        /// Sets the number of the last task before this project.
         with_after, after: Option<TaskNumber>;
     }
 }

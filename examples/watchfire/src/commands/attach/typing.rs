@@ -1,5 +1,4 @@
-//! The way of keys to an agent: one call for as long as its terminal is attached. A call for each key takes the daemon and this program
-//! longer than all else that happens to it.
+//! The way of keys to an agent: one call for as long as its terminal is attached, so that a key is a message and no call of its own.
 
 use std::pin::Pin;
 

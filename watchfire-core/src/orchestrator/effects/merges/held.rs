@@ -40,7 +40,7 @@ pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
     }
 }
 
-/// Takes the work of a stopped life out of what waits for its target, and reports what became of it.
+/// Withdraws the work of a stopped life from the queue of its target, and reports the result.
 pub(crate) async fn withdraw(shared: Arc<ProjectShared>, life: Life) {
     let id = life.id;
     let ending = match life.subject.task() {

@@ -272,7 +272,7 @@ fn nothing_is_published_while_the_file_of_held_work_is_missing() {
     assert_eq!(world.ending(1), "merged");
 }
 
-/// What is held may have been withdrawn while nobody looked at the files.
+/// A person may have withdrawn held work while nobody looked at the files.
 #[test]
 fn held_work_beside_other_waits_for_the_first_board() {
     let mut world = two_held_and_one_queued();
