@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod agents_file;
+pub mod attach;
 mod convert;
 mod daemon_file;
 mod error;

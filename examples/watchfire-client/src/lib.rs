@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod client;
 mod daemon;
 mod follow;
@@ -13,6 +14,7 @@ mod remote;
 mod talk;
 mod work;
 
+pub use attach::{Screens, Typing, attach};
 pub use client::{Client, SendOptions};
 pub use daemon::{ALLOCATOR, Daemon, environment, meta, raw_channel};
 pub use follow::FollowAll;

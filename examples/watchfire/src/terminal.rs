@@ -1,11 +1,14 @@
 //! Reads and changes the person's terminal, and puts it back as it was, even if the program ends in between.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin, stdout};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _, stdin, stdout};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use tokio::sync::{mpsc, oneshot};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 use watchfire_core::terminal::Size;
 use watchfire_core::{Error, Result};
 
@@ -135,19 +138,39 @@ fn write(sequence: &str) {
     let _ = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Returns a receiver of typed bytes. Its thread lives until the program ends, because nothing interrupts a read from
-/// a terminal.
-pub(crate) fn typed() -> mpsc::Receiver<Vec<u8>> {
-    // Bounded: while the agent takes no input, the keys wait in the person's terminal.
-    let (send, keys) = mpsc::channel(16);
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(read @ 1..) = rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
-            let typed = buffer.get(..read).unwrap_or_default().to_vec();
-            if send.blocking_send(typed).is_err() {
-                break;
+/// What is typed on the person's terminal.
+#[derive(Debug)]
+pub(crate) struct Keyboard(AsyncFd<OwnedFd>);
+
+impl Keyboard {
+    /// # Errors
+    /// I/O errors, where the input is no terminal.
+    pub(crate) fn open() -> io::Result<Self> {
+        let own = stdin().as_fd().try_clone_to_owned()?;
+        #[expect(deprecated, reason = "sound for an OwnedFd, which is open for as long as it is registered")]
+        AsyncFd::with_interest(own, Interest::READABLE).map(Self)
+    }
+
+    /// Waits for the next bytes; nothing is lost if that is given up. `None` once the terminal has gone. While nobody calls, they wait
+    /// in the terminal.
+    pub(crate) async fn recv(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let mut ready = self.0.readable().await.ok()?;
+            // The descriptor is the shell's too, and must stay one that blocks: only what is there is read.
+            if !has_input(self.0.get_ref()) {
+                ready.clear_ready();
+                continue;
             }
+            let mut typed = vec![0; 4096];
+            let read = rustix::io::read(self.0.get_ref(), &mut typed).ok().filter(|read| *read > 0)?;
+            typed.truncate(read);
+            return Some(typed);
         }
-    });
-    keys
+    }
+}
+
+/// Returns true if a read would not wait, also where it would fail.
+fn has_input(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }

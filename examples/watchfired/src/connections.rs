@@ -32,6 +32,12 @@ pub(crate) struct Counted<C> {
     _permit: OwnedSemaphorePermit,
 }
 
+impl<C> Counted<C> {
+    pub(crate) fn get_mut(&mut self) -> &mut C {
+        &mut self.connection
+    }
+}
+
 /// Admission of a connection as a client's, which it counts as from then on.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission(Arc<Admitted>);

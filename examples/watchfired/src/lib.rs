@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod agents_file;
+mod attach;
 pub mod compose;
 mod connections;
 mod daemon;

@@ -33,7 +33,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::connections::{Clients, Entrance, bounded, on_socket};
 use crate::deadline::Deadlines;
 use crate::identity::Guard;
-use crate::{Daemon, agents_file, compose, last_client};
+use crate::{Daemon, agents_file, attach, compose, last_client};
 
 /// Silence on a connection after which the other side is asked for a sign of life.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -258,11 +258,13 @@ async fn serve(daemon: Daemon, port: TcpListener, socket: UnixListener, guard: G
         peer.is_some_and(|peer| peer.uid() == own)
     });
     let on_port = serve_network(daemon.clone(), "port", guard, TcpListenerStream::new(port), clients.clone());
-    let on_socket = builder().layer(Deadlines).add_routes(routes(&daemon)).serve_with_incoming_shutdown(
-        bounded(connections, CONNECTIONS, Entrance::Socket, clients),
-        daemon.ended(),
-    );
-    let (on_socket, ()) = tokio::join!(on_socket, on_port);
+    let connections = bounded(connections, CONNECTIONS, Entrance::Socket, clients);
+    let (connections, attached) = attach::serve(daemon.clone(), connections);
+    let on_socket = builder()
+        .layer(Deadlines)
+        .add_routes(routes(&daemon))
+        .serve_with_incoming_shutdown(connections, daemon.ended());
+    let (on_socket, (), _) = tokio::join!(on_socket, on_port, attached);
     tell_end("socket", on_socket);
 }
 

@@ -8,8 +8,8 @@ use support::{PATIENCE, Running, World, id, start, until, until_task};
 use tonic::{Code, Streaming};
 use watchfire_api::ApiError;
 use watchfire_api::daemon_proto as proto;
-use watchfire_client::Daemon;
-use watchfire_client::work_proto::SendKeysRequest;
+use watchfire_client::work_proto::AttachInput;
+use watchfire_client::{Daemon, Screens, attach};
 use watchfire_term::wire;
 
 async fn next<T>(stream: &mut Streaming<T>) -> T {
@@ -172,11 +172,11 @@ async fn output_goes_on_from_an_offset_and_over_a_chain() {
     agents.stop_agent(id(&project)).await.unwrap();
 }
 
-/// What is typed in one call arrives in order, with the size before it; the call ends with the session.
+/// A terminal that is attached types in order, sees what it has typed, and is told of the end.
 #[tokio::test]
-async fn keys_go_by_one_call() {
+async fn a_terminal_is_attached_by_the_short_way() {
     let world = World::new();
-    let (_running, daemon, project) = shop(&world).await;
+    let (running, daemon, project) = shop(&world).await;
     world
         .task(
             &daemon,
@@ -187,38 +187,98 @@ async fn keys_go_by_one_call() {
         .await;
     daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
     let session = running_session(&daemon, &project).await;
-    let (send, keys) = tokio::sync::mpsc::channel(1);
-    let mut work = daemon.work();
-    let call =
-        tokio::spawn(async move { work.send_keys(tokio_stream::wrappers::ReceiverStream::new(keys)).await });
-    let message = |rows, cols, data: &str| SendKeysRequest {
+    let request = |session_id: &str| proto::SubscribeScreenRequest {
         project_id: project.clone(),
-        session_id: session.clone(),
-        rows,
-        cols,
-        data: data.as_bytes().to_vec(),
+        session_id: session_id.to_owned(),
+        ..Default::default()
     };
-    send.send(message(11, 33, "fir")).await.unwrap();
-    for part in ["st\r", "sec", "ond\r"] {
-        send.send(message(0, 0, part)).await.unwrap();
+    let (mut screens, mut typing) = attach(&world.home, &request(&session)).await.unwrap();
+    let input = |rows, cols, data: &str| AttachInput { rows, cols, data: data.as_bytes().to_vec() };
+    typing.send(&input(11, 33, "fir"));
+    // One that has left took nothing with it.
+    let (others, leaving) = attach(&world.home, &request(&session)).await.unwrap();
+    leaving.finish(others).await;
+    typing.send(&input(0, 0, "st"));
+    let seen = async {
+        loop {
+            let screen = screens.next().await.unwrap().unwrap();
+            if screen.lines.iter().any(|line| line.contains("first")) {
+                assert_eq!((screen.rows, screen.cols), (11, 33));
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, seen).await.expect("what is typed is seen");
+    for part in ["\r", "sec", "ond\r"] {
+        typing.send(&input(0, 0, part));
     }
     until_task(&daemon, &project, 1, "merged").await;
     assert_eq!(fs::read_to_string(world.path("shop/size")).unwrap(), "11 33\n");
     // Nobody takes this any more.
-    let _ = send.send(message(0, 0, "late")).await;
-    let ended = tokio::time::timeout(PATIENCE, call).await.expect("the call ends").unwrap();
-    assert_eq!(ApiError::from(ended.unwrap_err()).code, "target_off");
+    typing.send(&input(0, 0, "late"));
+    assert_eq!(last(&mut screens).await.unwrap(), Some(0));
+    assert_eq!(screens.next().await, Ok(None));
 
-    // A name that means nothing is an error, and no message is none.
-    let (send, keys) = tokio::sync::mpsc::channel(1);
-    send.send(message(0, 0, "x")).await.unwrap();
-    drop(send);
-    let refused =
-        daemon.work().send_keys(tokio_stream::wrappers::ReceiverStream::new(keys)).await.unwrap_err();
-    assert_eq!(ApiError::from(refused).code, "target_off");
-    let (send, keys) = tokio::sync::mpsc::channel(1);
-    drop(send);
-    daemon.work().send_keys(tokio_stream::wrappers::ReceiverStream::new(keys)).await.unwrap();
+    // The end of one that has ended is told, too; a name that means nothing is an error.
+    let (mut screens, _typing) = attach(&world.home, &request(&session)).await.unwrap();
+    assert_eq!(last(&mut screens).await.unwrap(), Some(0));
+    let (mut screens, _typing) = attach(&world.home, &request("nobody")).await.unwrap();
+    assert_eq!(screens.next().await.unwrap_err().code, "target_off");
+
+    // The daemon says goodbye.
+    world.task(&daemon, &project, "Waits", "line").await;
+    daemon.agents().start_agent(start(&project, "task", 2)).await.unwrap();
+    let session = running_session(&daemon, &project).await;
+    let (mut screens, _typing) = attach(&world.home, &request(&session)).await.unwrap();
+    assert!(screens.next().await.unwrap().is_some());
+    daemon.service().shutdown(()).await.unwrap();
+    let end = last(&mut screens).await.unwrap_err();
+    assert!(end.is_shutdown(), "{end:?}");
+    drop(running);
+}
+
+/// Returns the exit code with which a session ends.
+async fn last(screens: &mut Screens) -> Result<Option<i32>, ApiError> {
+    let end = async {
+        loop {
+            match screens.next().await? {
+                Some(screen) if screen.end.is_none() => {}
+                last => return Ok(last.and_then(|screen| screen.end).map(|end| end.exit_code)),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, end).await.expect("it ends")
+}
+
+/// Bytes that are none of ours end a connection, and only that.
+#[tokio::test]
+async fn a_terminal_that_says_nonsense_is_refused() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let world = World::new();
+    let (_running, daemon, _project) = shop(&world).await;
+    let socket = watchfire_api::daemon_socket(&world.home);
+    for (bytes, words) in [
+        (&b"W"[..], "another release"),
+        (b"WFTERMINAL", "another release"),
+        (b"WFATTACH\xff\xff\xff\xff", "too long"),
+        (b"WFATTACH\0\0\0\x02\xff\xff", "none"),
+        // Without a project.
+        (b"WFATTACH\0\0\0\0", "project"),
+    ] {
+        let mut connection = watchfire_api::connect(&socket).await.unwrap();
+        connection.write_all(bytes).await.unwrap();
+        connection.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        // Reset, where there was more.
+        let _ = tokio::time::timeout(PATIENCE, connection.read_to_end(&mut answer)).await.expect("it ends");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains(words), "{bytes:?}: {answer:?}");
+    }
+    // Gone in the middle of a message.
+    let mut connection = watchfire_api::connect(&socket).await.unwrap();
+    connection.write_all(b"WFATTACH\0\0\0\x10half").await.unwrap();
+    drop(connection);
+    daemon.service().ping(()).await.unwrap();
 }
 
 /// A reader that takes nothing in until five agents have ended is shown each of them.

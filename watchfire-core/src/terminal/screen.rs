@@ -108,6 +108,11 @@ impl Snapshot {
     #[must_use]
     pub fn moved_since(&self, before: &Self) -> isize {
         let rows = before.lines.len();
+        let stay = before.lines.iter().zip(&self.lines).filter(|(old, new)| Arc::ptr_eq(old, new)).count();
+        // As after a key: no move explains more, and the table below would cost more than all else.
+        if stay + 1 >= self.lines.len() {
+            return 0;
+        }
         // Lines are shared between snapshots, also after they scrolled, so that pointers suffice. Each shared line votes
         // for the distance that it moved.
         let places: HashMap<_, _> =

@@ -4,7 +4,6 @@
 //! answer of that terminal is taken for a key.
 
 mod scroll;
-mod typing;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use watchfire_client::daemon_proto::{
     AgentStatus, ProjectId, ScreenBuffer, ScreenFormat, SessionEnd, StartAgentRequest, SubscribeScreenRequest,
 };
-use watchfire_client::work_proto::{EndedChatsRequest, SendKeysRequest};
+use watchfire_client::work_proto::{AttachInput, EndedChatsRequest};
 use watchfire_client::{ApiError, Client, Daemon, Followed, ProjectLog, environment, meta};
 use watchfire_core::model::TaskNumber;
 use watchfire_core::observe::Target;
@@ -25,7 +24,6 @@ use watchfire_core::{Error, ErrorKind};
 use watchfire_term::{diff, wire};
 
 use self::scroll::Back;
-use self::typing::Typing;
 use super::agent::of_chat;
 use super::chat::ChatArgs;
 use super::chat::ended;
@@ -34,6 +32,7 @@ use crate::away::{self, BACK};
 use crate::context::{Context, OpenProject};
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
+use crate::terminal::Keyboard;
 use crate::{compose, terminal};
 
 /// Exit code of a client whose session was cut off, and of one that could not attach.
@@ -205,7 +204,7 @@ async fn find(daemon: &Daemon, project: &str, which: Option<&str>) -> Result<Age
 }
 
 /// Waits until the person leaves. What is typed meanwhile is for the agent, once it is there again.
-async fn detached(shown: &mut Shown, keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>) {
+async fn detached(shown: &mut Shown, keys: &mut Keyboard) {
     while let Some(typed) = keys.recv().await {
         let before = shown.keys.before_detach(&typed);
         shown.keep(before);
@@ -255,14 +254,15 @@ struct Viewer {
 impl Viewer {
     /// Shows the agent in the person's terminal until one side ends it, also over a restart of the daemon.
     async fn show(&self, home: &Path, mut daemon: Daemon) -> Result<End> {
-        let mut keys = terminal::typed();
+        let mut keys =
+            Keyboard::open().map_err(|error| refused(Error::io("reading the terminal", error).into()))?;
         // First: a signal must not leave the terminal raw.
         let interrupts = Interrupts::listen().map_err(|error| refused(error.into()))?;
         let _changed = terminal::raw().map_err(|error| refused(error.into()))?;
         let mut shown = Shown::begin();
         loop {
             let followed = tokio::select! {
-                followed = self.follow(&daemon, &mut shown, &mut keys) => followed,
+                followed = self.follow((home, &daemon), &mut shown, &mut keys) => followed,
                 // The agent goes on, as after the detach key.
                 () = interrupts.first() => return Ok(End::Detached),
             };
@@ -292,55 +292,41 @@ impl Viewer {
     }
 
     /// Shows the screen and passes keys on, until one side ends it.
-    async fn follow(
-        &self,
-        daemon: &Daemon,
-        shown: &mut Shown,
-        keys: &mut tokio::sync::mpsc::Receiver<Vec<u8>>,
-    ) -> Left {
+    async fn follow(&self, (home, daemon): (&Path, &Daemon), shown: &mut Shown, keys: &mut Keyboard) -> Left {
         let Ok(mut resized) = signal(SignalKind::window_change()) else { return Left::End(End::Detached) };
-        let mut agents = daemon.agents();
         let request = SubscribeScreenRequest {
             project_id: self.project.clone(),
             session_id: self.session.clone(),
             format: ScreenFormat::Changes.into(),
             meta: Some(meta("cli")),
         };
-        let subscribed = tokio::select! {
-            subscribed = agents.subscribe_screen(request) => subscribed,
+        let attached = tokio::select! {
+            attached = watchfire_client::attach(home, &request) => attached,
             () = detached(shown, keys) => return Left::End(End::Detached),
         };
-        let mut screen = match subscribed {
-            Ok(screen) => screen.into_inner(),
-            Err(error) => return Left::Error(error.into()),
+        let (mut screens, mut typing) = match attached {
+            Ok(attached) => attached,
+            Err(error) => return Left::Error(error),
         };
         // Whole again with the first message.
         shown.forget();
         if shown.size.is_ours() {
             self.fit(shown);
         }
-        let mut typing = Typing::default();
         loop {
-            let has_keys = !self.read_only && shown.has_keys();
-            let room = async {
-                match has_keys {
-                    true => Some(typing.room(daemon).await),
-                    false => {
-                        typing.wait().await;
-                        None
-                    }
-                }
-            };
+            if !self.read_only && shown.has_keys() && !typing.is_behind() {
+                typing.send(&self.next(shown));
+            }
             tokio::select! {
-                Some(room) = room => drop(room.send(self.next(shown))),
-                buffer = screen.message() => match buffer {
+                () = typing.flush(), if typing.is_behind() => {}
+                buffer = screens.next() => match buffer {
                     Ok(Some(ScreenBuffer { end: Some(end), .. })) => return Left::End(End::Over(end)),
                     Ok(Some(buffer)) => {
                         (shown.lost, shown.stopped, shown.seen) = (None, false, true);
                         shown.show(&buffer);
                     }
                     Ok(None) => return Left::End(End::Detached),
-                    Err(error) => return Left::Error(error.into()),
+                    Err(error) => return Left::Error(error),
                 },
                 _ = resized.recv() => {
                     let is_ours = shown.size.is_ours();
@@ -379,6 +365,7 @@ impl Viewer {
                             project_id: self.project.clone(),
                             session_id: self.session.clone(),
                         };
+                        let mut agents = daemon.agents();
                         // It waits for the end. Without the daemon there is nothing to end here.
                         return Left::End(tokio::select! {
                             _ = agents.stop_agent(chat) => End::Ended,
@@ -388,9 +375,10 @@ impl Viewer {
                     if detaches || ends {
                         let rest = async {
                             while !self.read_only && shown.has_keys() {
-                                typing.room(daemon).await.send(self.next(shown));
+                                typing.flush().await;
+                                typing.send(&self.next(shown));
                             }
-                            typing.finish().await;
+                            typing.finish(screens).await;
                         };
                         let _ = tokio::time::timeout(SOON, rest).await;
                         return Left::End(End::Detached);
@@ -441,11 +429,9 @@ impl Viewer {
     }
 
     /// Returns the next message to the agent: its size, and keys.
-    fn next(&self, shown: &mut Shown) -> SendKeysRequest {
+    fn next(&self, shown: &mut Shown) -> AttachInput {
         let size = std::mem::take(&mut shown.fits).then(terminal::size);
-        SendKeysRequest {
-            project_id: self.project.clone(),
-            session_id: self.session.clone(),
+        AttachInput {
             rows: size.map_or(0, |size| size.rows().into()),
             cols: size.map_or(0, |size| size.cols().into()),
             data: shown.typed.drain(..shown.typed.len().min(AT_ONCE)).collect(),

@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupts::Interrupts;
 use crate::serving::serve;
+use crate::terminal::Keyboard;
 use crate::{compose, git, terminal, text, worker};
 
 /// Time from the end of an agent's output to its exit.
@@ -175,7 +176,7 @@ async fn converse(session: &Session, interrupts: &Interrupts) -> Result<bool> {
     // The person's terminal gets every byte, and it answers the agent's queries itself: only it knows its
     // colours, its size in pixels and its keys.
     let output = session.attach(&AttachRequest::output().with_answers())?;
-    let mut keys = terminal::typed();
+    let mut keys = Keyboard::open().map_err(|error| Error::io("reading the terminal", error))?;
     let mut filter = Keys::default();
     let mut resized =
         signal(SignalKind::window_change()).map_err(|e| Error::io("listening for signals", e))?;

@@ -103,7 +103,7 @@ impl Daemon {
     }
 
     /// Returns a session: the named one, or the one of the project that started last.
-    pub(super) async fn session(&self, project: &str, session: &str) -> Result<Session> {
+    pub(crate) async fn session(&self, project: &str, session: &str) -> Result<Session> {
         let project = self.project(project).await?;
         current(&project, session)?.ok_or_else(|| {
             Error::new(ErrorKind::TargetOff, "no agent is running").with("project", project.id())
@@ -201,7 +201,7 @@ pub(super) fn current(project: &ProjectHandle, named: &str) -> Result<Option<Ses
     Ok(running.max_by(|a, b| a.info().started_at.cmp(&b.info().started_at)))
 }
 
-pub(super) fn size(rows: u32, cols: u32) -> Result<Size> {
+pub(crate) fn size(rows: u32, cols: u32) -> Result<Size> {
     match (u16::try_from(rows), u16::try_from(cols)) {
         (Ok(rows @ 1..=1000), Ok(cols @ 1..=1000)) => Ok(Size::new(cols, rows)),
         _ => Err(Error::new(ErrorKind::InvalidInput, "a terminal has 1 to 1000 rows and columns")
@@ -234,12 +234,7 @@ impl AgentService for Daemon {
     }
 
     async fn subscribe_screen(&self, request: Request<proto::SubscribeScreenRequest>) -> Answer<Screens> {
-        let request = request.into_inner();
-        let follow = async {
-            let project = self.project(&request.project_id).await?;
-            screens(self, project, request).await
-        };
-        answer(follow.await)
+        answer(screens(self, request.into_inner()).await)
     }
 
     async fn subscribe_raw_output(

@@ -13,7 +13,7 @@ use watchfire_api::daemon_proto as proto;
 use watchfire_api::status;
 use watchfire_core::model::{ProjectId, SessionId};
 use watchfire_core::orchestrator::{ProjectHandle, SessionLog, SessionOutcome};
-use watchfire_core::session::{AttachRequest, ScreenChange, ScreenUpdate, Session};
+use watchfire_core::session::{AttachRequest, Attachment, ScreenChange, ScreenUpdate, Session};
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_term::{diff, wire};
@@ -174,49 +174,80 @@ impl Walk {
     }
 }
 
-pub(super) async fn screens(
-    daemon: &Daemon,
-    project: ProjectHandle,
-    request: proto::SubscribeScreenRequest,
-) -> Result<Screens> {
-    let logs = project.logs_dir().to_owned();
-    // A name that means nothing is an error of the call.
-    let mut walk = match Walk::new(daemon, project, &request.session_id) {
-        // It may have ended under an earlier daemon, whose client was told of no end.
-        Err(error) if error.kind() == ErrorKind::TargetOff => {
-            let last = past(logs, request.session_id).await?.ok_or(error)?;
-            return Ok(stream(daemon, None, move |send| {
-                Box::pin(async move {
-                    let _ = send.send(Ok(last)).await;
-                    Ok(())
-                })
-            }));
-        }
-        walk => walk?,
-    };
-    let format = request.format();
-    let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
-    Ok(stream(daemon, Some(watching), move |send| {
-        Box::pin(async move {
-            while let Some(session) = walk.next().await? {
-                let mut screen = session.attach(&AttachRequest::screen())?;
-                let mut shown: Option<Arc<Snapshot>> = None;
-                while let Some(update) = screen.next().await {
-                    let ScreenUpdate::Changed(change) = update else { continue };
-                    let buffer = buffer(&session, &change, format, shown.as_deref());
-                    shown = Some(change.snapshot);
-                    if send.send(Ok(buffer)).await.is_err() {
-                        return Ok(());
-                    }
+/// The screens of a project's sessions, one after the other, or of one of them.
+pub(crate) struct Screen {
+    sessions: Sessions,
+    format: proto::ScreenFormat,
+    /// The session that is followed now.
+    now: Option<(Session, Attachment)>,
+    shown: Option<Arc<Snapshot>>,
+    _watching: Watching,
+}
+
+enum Sessions {
+    Walk(Walk),
+    /// The last message about one that ended under an earlier daemon, whose client was told of no end.
+    Past(Option<proto::ScreenBuffer>),
+}
+
+impl Screen {
+    /// # Errors
+    /// `target_off` for a session that means nothing; those of a project.
+    pub(crate) async fn follow(daemon: &Daemon, request: &proto::SubscribeScreenRequest) -> Result<Self> {
+        let project = daemon.project(&request.project_id).await?;
+        let logs = project.logs_dir().to_owned();
+        let sessions = match Walk::new(daemon, project, &request.session_id) {
+            Err(error) if error.kind() == ErrorKind::TargetOff => {
+                let last = past(logs, request.session_id.clone()).await?;
+                Sessions::Past(Some(last.ok_or(error)?))
+            }
+            walk => Sessions::Walk(walk?),
+        };
+        let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
+        Ok(Self { sessions, format: request.format(), now: None, shown: None, _watching: watching })
+    }
+
+    /// Waits for the next message. `None`: the session that was named has ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<proto::ScreenBuffer>> {
+        loop {
+            let (session, screen) = match (&mut self.now, &mut self.sessions) {
+                (Some(now), _) => now,
+                (None, Sessions::Past(last)) => return Ok(last.take()),
+                (None, Sessions::Walk(walk)) => {
+                    let Some(session) = walk.next().await? else { return Ok(None) };
+                    let screen = session.attach(&AttachRequest::screen())?;
+                    self.now.insert((session, screen))
                 }
-                let ended = session.ended().await;
-                let last = proto::ScreenBuffer {
-                    session_id: session.info().id.to_string(),
-                    end: end(ended.exit_code(), SessionOutcome::of(&ended)),
-                    ..proto::ScreenBuffer::default()
-                };
-                if send.send(Ok(last)).await.is_err() {
-                    return Ok(());
+            };
+            match screen.next().await {
+                Some(ScreenUpdate::Changed(change)) => {
+                    let buffer = buffer(session, &change, self.format, self.shown.as_deref());
+                    self.shown = Some(change.snapshot);
+                    return Ok(Some(buffer));
+                }
+                Some(_) => {}
+                None => {
+                    let ended = session.ended().await;
+                    let last = proto::ScreenBuffer {
+                        session_id: session.info().id.to_string(),
+                        end: end(ended.exit_code(), SessionOutcome::of(&ended)),
+                        ..proto::ScreenBuffer::default()
+                    };
+                    (self.now, self.shown) = (None, None);
+                    return Ok(Some(last));
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn screens(daemon: &Daemon, request: proto::SubscribeScreenRequest) -> Result<Screens> {
+    let mut screen = Screen::follow(daemon, &request).await?;
+    Ok(stream(daemon, None, move |send| {
+        Box::pin(async move {
+            while let Some(buffer) = screen.next().await? {
+                if send.send(Ok(buffer)).await.is_err() {
+                    break;
                 }
             }
             Ok(())

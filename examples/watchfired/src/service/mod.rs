@@ -22,6 +22,8 @@ use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::Daemon;
 
+pub(crate) use agents::size;
+pub(crate) use follow::Screen;
 pub use projects::earlier;
 pub use report::{history, queue};
 

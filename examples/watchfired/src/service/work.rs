@@ -4,24 +4,23 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
+use watchfire_api::daemon_proto;
 use watchfire_api::work_proto as proto;
 use watchfire_api::work_proto::follow_response::What;
 use watchfire_api::work_proto::work_service_server::WorkService;
-use watchfire_api::{daemon_proto, status};
 use watchfire_core::journal::Cursor;
 use watchfire_core::model::{Mode, Question};
 use watchfire_core::orchestrator::{
     LogStream, MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone,
 };
 use watchfire_core::schedule::{Accept, Life, LifeId, ResumeTarget, RunId};
-use watchfire_core::session::Session;
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_git::GitOptions;
 use watchfire_git::diff::{DiffRequest, Part};
 
-use super::agents::{size, variables};
+use super::agents::variables;
 use super::answer;
 use super::branches::{in_others, is_merged};
 use super::convert::{number, some, wire};
@@ -54,31 +53,6 @@ impl Daemon {
         let log = Log::of(&project, &request.cursor, request.activity).await?;
         Ok(stream(self, watching(project.id().as_str()), move |send| Box::pin(log.tell(send))))
     }
-}
-
-impl Daemon {
-    /// Types what a client sends into one agent.
-    async fn type_all(&self, mut keys: Streaming<proto::SendKeysRequest>) -> std::result::Result<(), Status> {
-        let mut session = None;
-        while let Some(next) = keys.message().await? {
-            let session = match &session {
-                Some(session) => session,
-                None => {
-                    let found = self.session(&next.project_id, &next.session_id).await;
-                    session.insert(found.map_err(|error| status(&error))?)
-                }
-            };
-            type_into(session, next).await.map_err(|error| status(&error))?;
-        }
-        Ok(())
-    }
-}
-
-async fn type_into(session: &Session, next: proto::SendKeysRequest) -> Result<()> {
-    if next.rows > 0 || next.cols > 0 {
-        session.resize(size(next.rows, next.cols)?).await?;
-    }
-    if next.data.is_empty() { Ok(()) } else { session.write(next.data).await }
 }
 
 /// Follows the logs of all projects that are open, now and later.
@@ -458,17 +432,6 @@ impl WorkService for Daemon {
             Ok(proto::ListOtherBranchesResponse { branches: in_others(&project).await? })
         };
         answer(listed.await)
-    }
-
-    async fn send_keys(
-        &self,
-        request: Request<Streaming<proto::SendKeysRequest>>,
-    ) -> Answer<proto::SendKeysResponse> {
-        let typed = self.type_all(request.into_inner());
-        tokio::select! {
-            typed = typed => typed.map(|()| Response::new(proto::SendKeysResponse {})),
-            () = self.ended() => Err(Status::unavailable("the daemon is shutting down")),
-        }
     }
 
     async fn diff(&self, request: Request<proto::DiffRequest>) -> Answer<proto::DiffResponse> {

@@ -1,5 +1,8 @@
 //! The orchestrator's reading of an agent's output, from the recording that the guardian writes.
 
+use std::future::poll_fn;
+use std::pin::pin;
+
 use tokio::sync::{Mutex, watch};
 
 use super::contract::Output;
@@ -42,13 +45,16 @@ impl OutputReader {
                 .with("offset", offset)
                 .with("newest", *ends.borrow()));
         }
+        let mut has_waited = false;
         loop {
             // In this order: if the channel was closed by then, the length that is read next is the last.
             let ended = ends.has_changed().is_err();
             let end = *ends.borrow_and_update();
             if offset < end {
-                // A reader that never has to wait would take a thread of the runtime for itself.
-                tokio::task::yield_now().await;
+                if !has_waited {
+                    // A reader that never has to wait would take a thread of the runtime for itself.
+                    tokio::task::yield_now().await;
+                }
                 let limit = usize::try_from(CHUNK.min(end - offset)).unwrap_or(usize::MAX);
                 // Not in a blocking thread: the bytes were written a moment ago and are in the page cache.
                 if let Some((offset, bytes)) = position.tail.read(offset, limit)? {
@@ -63,8 +69,14 @@ impl OutputReader {
             if ended {
                 return Ok(Output { offset, bytes: bytes::Bytes::new(), ended });
             }
-            // An error is the end of the output, which the next round sees.
-            let _ = ends.changed().await;
+            let mut changed = pin!(ends.changed());
+            poll_fn(|context| {
+                // An error is the end of the output, which the next round sees.
+                let changed = changed.as_mut().poll(context).map(drop);
+                has_waited |= changed.is_pending();
+                changed
+            })
+            .await;
         }
     }
 }

@@ -84,8 +84,10 @@ impl Follower {
     /// Waits for the next update and returns it together with the follower, which the future owns while it runs.
     pub(super) async fn advance(mut self: Box<Self>) -> (Box<Self>, Option<ScreenUpdate>) {
         let clock = Arc::clone(&self.screen.clock);
-        // Changes that arrive during the pause merge into one update.
-        clock.sleep_until(self.not_before).await;
+        if self.not_before > clock.boot_time() {
+            // Changes that arrive during the pause merge into one update.
+            clock.sleep_until(self.not_before).await;
+        }
         loop {
             // Read before the screen, so that output that arrives in between wakes the reader again.
             let ended = *self.changed.borrow_and_update();
@@ -98,11 +100,13 @@ impl Follower {
             if ended && !held {
                 return (self, None);
             }
-            let until = clock.boot_time() + HELD;
-            tokio::select! {
-                // The sender lives as long as the screen.
-                _ = self.changed.changed() => {}
-                () = clock.sleep_until(until), if held => {}
+            // The sender lives as long as the screen.
+            match held {
+                false => drop(self.changed.changed().await),
+                true => tokio::select! {
+                    _ = self.changed.changed() => {}
+                    () = clock.sleep_until(clock.boot_time() + HELD) => {}
+                },
             }
         }
     }
