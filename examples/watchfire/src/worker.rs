@@ -167,11 +167,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Merges the finished work of a task. Returns whether it is merged, and how that ended in words.
-    pub(crate) async fn merge(&self, request: proto::MergeTaskRequest) -> Result<(bool, String)> {
+    /// Merges the finished work of a task.
+    pub(crate) async fn merge(&self, request: proto::MergeTaskRequest) -> Result<proto::MergeTaskResponse> {
         let request = proto::MergeTaskRequest { project_id: self.project(), ..request };
-        let merged = self.daemon.work().merge_task(request).await.map_err(ApiError::from)?.into_inner();
-        Ok((merged.good, merged.outcome))
+        Ok(self.daemon.work().merge_task(request).await.map_err(ApiError::from)?.into_inner())
     }
 
     /// Takes back what a task has merged.

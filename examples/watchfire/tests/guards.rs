@@ -33,7 +33,8 @@ fn protected_paths_hold_the_merge() {
     let held = ("protected_paths".to_owned(), serde_json::json!(["ci/deploy.SH"]));
     assert_eq!(obstacle(&world, &root, "1"), held);
     assert_eq!(fs::read_to_string(&ran).unwrap(), "x\n", "verified was the free task alone");
-    world.run(&root, ["branches", "merge", "1", "--accept", "--accept-marks"]).code(3);
+    let still = world.run(&root, ["branches", "merge", "1", "--accept", "--accept-marks"]).code(3).stdout;
+    assert!(still.contains("\n    look at the changes with `watchfire diff N`"), "{still}");
     assert_eq!(obstacle(&world, &root, "1"), held);
     assert_eq!(fs::read_to_string(&ran).unwrap(), "x\n");
     world.run(&root, ["branches", "merge", "1", "--accept-protected"]).good();
@@ -55,6 +56,48 @@ fn held_work_is_given_up() {
     assert_eq!(world.git(&root, &["branch", "--list", "watchfire/*"]), "");
     assert_ne!(world.git(&root, &["for-each-ref", "refs/watchfire/rescue/0001"]), "");
     assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "one\ntwo\nthree\n");
+}
+
+/// A merge of work that is not there, or not any more, is refused and marks nothing as failed.
+#[test]
+fn a_merge_without_work_changes_nothing() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.task(&root, "Merged", "write new.txt x\ncommit it\ndone\nexit 0");
+    world.run(&root, ["run", "all", "--no-sandbox"]).good();
+    world.git(&root, &["branch", "release", "HEAD~1"]);
+    let refused = world.run(&root, ["branches", "merge", "1", "--into", "release"]).code(3).stdout;
+    assert!(refused.contains("there is no work to merge"), "{refused}");
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+    // By a program of another home.
+    let mut elsewhere = world.command(&root, ["branches", "merge", "1"]);
+    elsewhere.env("WATCHFIRE_HOME", world.path("second home"));
+    let refused = elsewhere.output().unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&refused.stdout).contains("there is no work to merge"), "{refused:?}");
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+}
+
+/// A filter that hangs is not waited for in silence.
+#[test]
+fn a_long_publication_is_told() {
+    let world = World::new();
+    let root = world.project("project", "");
+    let go = world.path("go");
+    let smudge = format!("until test -e '{}'; do sleep 0.1; done; cat", go.display());
+    for (name, command) in [("smudge", smudge.as_str()), ("clean", "cat")] {
+        world.git(&root, &["config", &format!("filter.slow.{name}"), command]);
+    }
+    fs::write(root.join(".gitattributes"), "*.slow filter=slow\n").unwrap();
+    world.git(&root, &["add", ".gitattributes"]);
+    world.git(&root, &["commit", "-qm", "Attributes"]);
+    fs::write(world.path("watchfire-home/settings.yaml"), "version: 1\ngit: {filters: [slow]}\n").unwrap();
+    world.task(&root, "Slow", "write new.slow x\ncommit it\ndone\nexit 0");
+    let mut running = world.start(&root, ["run", "all", "--no-sandbox"]);
+    running.wait_for("publishing its work has taken");
+    fs::write(&go, "").unwrap();
+    running.end().good();
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
 }
 
 /// What was accepted is the work that was there: another attempt is held again.

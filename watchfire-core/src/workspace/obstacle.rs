@@ -141,7 +141,7 @@ obstacles! {
     WorktreeAway = "worktree_away",
         "bring the worktree back (`git worktree repair` if it or the project was moved), or let go of it: `git worktree unlock` \
          where it is locked, then `git worktree prune`";
-    /// Writing to the checkout failed for another reason, which the message names.
+    /// Publishing failed for another reason, which the message names.
     WriteFailed = "write_failed", "repair what the message names";
     /// A restart has lost variables that the verify commands would get.
     VariablesGone = "variables_gone", "run `watchfire resume N` where these variables are set";

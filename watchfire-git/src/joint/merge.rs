@@ -12,6 +12,7 @@ use crate::joint::work::{not_the_checkout, seen_from_first, within};
 use crate::merge::taken;
 use crate::names;
 use crate::repository::agent_ref;
+use crate::repository::layout::Layout;
 use crate::repository::project::{commit, oid, tip};
 use crate::repository::reach;
 use crate::repository::record::Record;
@@ -133,8 +134,17 @@ fn prepare_one(
     of.target = target_of(joint, member, request)?;
     of.onto = below;
     let repo = member.project.open()?;
-    // Killed before it was opened there, or removed there before a kill.
     if !member.is_first() && agent_ref::tip(&member.project, &repo, &of.key)?.is_none() {
+        let layout = Layout::read(&joint.first().state(), &request.key)?;
+        if layout.is_some_and(|layout| layout.is_open) {
+            let message = format!(
+                "its work in {} is gone, with its branch there: bring the branch back, or give the rest up with `watchfire branches \
+                 delete --discard` and have it done again",
+                member.at.display()
+            );
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
+        // Killed before it was opened there.
         return Ok(Merge::Nothing);
     }
     taken::prepare(&member.project, &of)

@@ -139,7 +139,7 @@ impl Joint {
         {
             own.folder = plain;
         }
-        let layout = Layout { places };
+        let layout = Layout { places, is_open: false };
         layout.write(&first.state(), key)?;
         Ok(layout)
     }

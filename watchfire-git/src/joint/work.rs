@@ -36,7 +36,7 @@ pub(crate) fn open(joint: &Joint, request: &OpenRequest) -> Result<Opened> {
     // Before the layout is written: a target that does not exist leaves nothing behind.
     open::check_target(joint.first(), request.target.as_deref())?;
     joint.first().make_worktrees()?;
-    joint.lay_out(&request.key)?;
+    let layout = joint.lay_out(&request.key)?;
     let mut all: Option<Opened> = None;
     for member in joint.of(&request.key)? {
         let mut of = request.clone();
@@ -50,6 +50,9 @@ pub(crate) fn open(joint: &Joint, request: &OpenRequest) -> Result<Opened> {
             None => all = Some(opened),
             Some(all) => add(all, member, opened),
         }
+    }
+    if !layout.is_open {
+        Layout { is_open: true, ..layout }.write(&joint.first().state(), &request.key)?;
     }
     all.ok_or_else(|| Error::new(ErrorKind::Internal, "work without a repository"))
 }

@@ -201,6 +201,14 @@ pub(crate) fn look(
     let new = oid(&candidate.commit)?;
     let base = candidate.base.as_ref().map(oid).transpose()?;
     let current = tip(repo, &name)?;
+    if !repo.odb().during("opening the repository")?.exists(new) {
+        let message = format!(
+            "the merged work is gone from {}, which was made anew or has lost objects: bring it back, or give the work up with \
+             `watchfire branches delete --discard` and have it done again",
+            project.root.display()
+        );
+        return Err(Error::new(ErrorKind::NotFound, message).with("commit", new));
+    }
     if let Some(current) = current
         && reach::contains(repo, current, new)?
     {

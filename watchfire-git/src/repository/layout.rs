@@ -21,6 +21,9 @@ pub(crate) const TOGETHER: &str = "together";
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Layout {
     pub(crate) places: Vec<Placed>,
+    /// True once the work was opened in all of them, so that one in which it is not has lost it.
+    #[serde(default)]
+    pub(crate) is_open: bool,
 }
 
 /// The folder of some work in one repository. Both paths are relative to the root of the project, so that they stay right

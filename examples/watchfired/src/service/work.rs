@@ -14,7 +14,7 @@ use watchfire_core::model::{Mode, Question};
 use watchfire_core::orchestrator::{
     LogStream, MergeOptions, ProjectHandle, Proposal, Seen, TaskInfo, Undone,
 };
-use watchfire_core::schedule::{Accept, Life, LifeId, ResumeTarget, RunId};
+use watchfire_core::schedule::{Accept, Life, LifeId, LifeState, ResumeTarget, RunId};
 use watchfire_core::workspace::Removed;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_git::GitOptions;
@@ -229,7 +229,12 @@ impl Daemon {
         let into = some(&request.into).map(str::to_owned);
         let options = MergeOptions::default().with_into(into).with_accept(accept);
         let state = project.merge_with(number(request.task_number)?, options).await?;
-        Ok(proto::MergeTaskResponse { good: is_merged(&state), outcome: state.to_string() })
+        let cure = match &state {
+            LifeState::Held { by, .. } | LifeState::Incomplete { by, .. } => by.kind.cure(),
+            _ => "",
+        };
+        let (good, outcome) = (is_merged(&state), state.to_string());
+        Ok(proto::MergeTaskResponse { good, outcome, cure: cure.to_owned() })
     }
 
     async fn remove_of(&self, request: proto::RemoveBranchRequest) -> Result<proto::RemoveBranchResponse> {

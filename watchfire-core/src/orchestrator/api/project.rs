@@ -396,7 +396,7 @@ impl ProjectHandle {
     ///
     /// # Errors
     /// `busy` while an agent or a merge is under way for the task; `invalid_input` for a task that is not done, or that
-    /// was marked as failed; those of the store.
+    /// was marked as failed; `not_found` if it has no work; those of the store.
     pub async fn merge(&self, task: TaskNumber) -> Result<LifeState> {
         self.merge_with(task, MergeOptions::default()).await
     }
@@ -427,19 +427,27 @@ impl ProjectHandle {
     }
 
     /// Returns the ending of a task whose work is merged into `target`, unless its branch got commits since.
+    ///
+    /// # Errors
+    /// `not_found` where nothing of it is left: it would end as failed, though it may be in the target by a program of another home.
     async fn merged_into(&self, task: TaskNumber, target: &str) -> Result<Option<Ending>> {
-        let ending = self.read(move |schedule| {
+        let known = self.read(move |schedule| {
             let ledger = schedule.ledger();
-            let last = ledger.tasks.get(&task).filter(|_| ledger.life_of(task).is_none())?;
-            last.ending.clone()
+            let ending = || ledger.tasks.get(&task).and_then(|last| last.ending.clone());
+            ledger.life_of(task).is_none().then(ending)
         });
+        let Some(ending) = known.await? else { return Ok(None) };
         // An empty one is the branch that is checked out, for which the list below answers.
         let is_target = |to: &str| target.is_empty() || to == target;
         let is_there = |how: &Ending| matches!(how, Ending::Merged { target: Some(to), .. } if is_target(to));
-        let Some(how) = ending.await?.filter(is_there) else { return Ok(None) };
         let key = task.to_string();
-        let branches = self.0.workspace.list().await?;
-        let has_more = branches.iter().any(|it| it.key == key && it.status == BranchStatus::Unmerged);
+        let branch = self.0.workspace.list().await?.into_iter().find(|it| it.key == key);
+        let Some(how) = ending.filter(is_there) else {
+            let message = "there is no work to merge: it is in its target already, or was removed";
+            let gone = Error::new(ErrorKind::NotFound, message).with("task", task);
+            return branch.map(|_| None).ok_or(gone);
+        };
+        let has_more = branch.is_some_and(|branch| branch.status == BranchStatus::Unmerged);
         Ok((!has_more).then_some(how))
     }
 

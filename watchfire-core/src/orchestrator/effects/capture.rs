@@ -27,7 +27,8 @@ pub(super) async fn try_capture(
     let Some(task) = task else { return Ok(Captured::default()) };
     let message = format!("Uncommitted work of task #{task}\n\nCaptured after {cause}.");
     let request = CaptureRequest::new(task, message).with_trailer("Watchfire-Task", task.to_string());
-    let captured = shared.workspace.capture(&request).await?;
+    let capturing = shared.workspace.capture(&request);
+    let captured = shared.patiently(Some(task), "capturing its work", capturing).await?;
     tell_kept(shared, Some(task), &captured);
     Ok(captured)
 }

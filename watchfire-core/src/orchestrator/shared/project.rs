@@ -21,6 +21,9 @@ use crate::session::Session;
 use crate::store::{Claim, Fence, Malformed, TaskList, TaskStore};
 use crate::workspace::Workspace;
 
+/// Time after which the person is told of work that goes on.
+const LONG: Duration = Duration::from_secs(10);
+
 /// Location of a project, and the implementations that serve it.
 pub(crate) struct Site {
     pub(crate) id: ProjectId,
@@ -131,6 +134,26 @@ impl ProjectShared {
     /// Records a notice for the person.
     pub(crate) fn notice(&self, code: NoticeCode, task: Option<TaskNumber>, message: impl Into<String>) {
         self.report(Fact::Noticed(Notice::new(code, message).with_task(task)));
+    }
+
+    /// Waits for work that is short in most places. Where it is not, the person is told of it, who might take it for hung.
+    pub(crate) async fn patiently<T>(
+        &self,
+        task: Option<TaskNumber>,
+        what: &str,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let (mut work, clock) = (std::pin::pin!(work), &self.inner.clock);
+        tokio::select! {
+            done = &mut work => return done,
+            () = clock.sleep_until(clock.boot_time() + LONG) => {}
+        }
+        let message = format!(
+            "{what} has taken {} s by now and goes on; a filter of git's or a slow disk may be the reason",
+            LONG.as_secs()
+        );
+        self.notice(NoticeCode::Workspace, task, message);
+        work.await
     }
 
     /// Reads the schedule in the dispatcher, between two facts.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use watchfire_core::model::Attempt;
 use watchfire_core::workspace::{
-    CaptureRequest, MergeRequest, OpenRequest, PublishRequest, Published, RemoveRequest, Workspace,
+    CaptureRequest, InTargets, MergeRequest, OpenRequest, PublishRequest, Published, RemoveRequest, Removed,
+    Workspace,
 };
 use watchfire_git::{GitOptions, JointWorkspace};
 
@@ -73,6 +74,49 @@ async fn work_in_several_repositories_is_not_done_by_halves_after_the_list_has_c
     // The list of before is back.
     assert!(matches!(publish(&before, &candidate).await, Published::Done { .. }));
     world.sound("");
+}
+
+/// A person has removed its branch in one of them, or made that repository anew.
+#[tokio::test]
+async fn work_that_is_lost_in_one_repository_is_not_merged_in_the_others() {
+    for is_anew in [false, true] {
+        let world = World::new();
+        let before = world.workspace();
+        let opened = work(&before, 1, 3).await;
+        let candidate = candidate(&before, 1).await;
+        let part = &opened.others[0];
+        match is_anew {
+            false => {
+                git(&world.lib, ["worktree", "remove", "-ff", part.cwd.to_str().unwrap()]);
+                git(&world.lib, ["branch", "-D", part.branch.as_deref().unwrap()]);
+            }
+            true => {
+                fs::remove_dir_all(&world.lib).unwrap();
+                fs::create_dir(&world.lib).unwrap();
+                git(&world.lib, ["init", "-q", "-b", "main"]);
+                git(&world.lib, ["config", "user.name", "A Person"]);
+                git(&world.lib, ["config", "user.email", "person@example.org"]);
+                git(&world.lib, ["commit", "-q", "--allow-empty", "-m", "anew"]);
+            }
+        }
+        let after = world.workspace();
+        let tips = world.tips();
+        let lost = after.prepare_merge(&MergeRequest::new(key(1), "main", "merge")).await.unwrap_err();
+        assert!(lost.report().contains("its work in ../lib is gone"), "{}", lost.report());
+        if is_anew {
+            assert_eq!(after.found_in_targets(&candidate).await.unwrap(), InTargets::None);
+            let lost = after.publish(&candidate, &PublishRequest::default()).await.unwrap_err();
+            assert!(lost.report().contains("the merged work is gone from"), "{}", lost.report());
+            assert_eq!(lost.detail("repository"), Some("../lib"));
+        }
+        assert_eq!(world.tips(), tips);
+        // What is left of it can be given up, and is kept.
+        let removed = after.remove(&RemoveRequest::new(key(1)).with_discard(true)).await.unwrap();
+        assert!(matches!(removed, Removed::Gone { rescued: Some(_), .. }), "{removed:?}");
+        work(&after, 1, 3).await;
+        assert!(matches!(publish(&after, &super::candidate(&after, 1).await).await, Published::Done { .. }));
+        world.sound("");
+    }
 }
 
 #[tokio::test]

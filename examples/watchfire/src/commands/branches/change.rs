@@ -21,6 +21,8 @@ struct Outcome {
     task: TaskNumber,
     good: bool,
     what: String,
+    /// What the person can do about it; may be empty.
+    cure: String,
 }
 
 pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
@@ -36,7 +38,7 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
         if let Some(by) = taken_back(task) {
             let what =
                 format!("its merge was taken back by #{by}; watchfire undo {} brings it back", by.value());
-            outcomes.push(Outcome { task, good: false, what });
+            outcomes.push(Outcome { task, good: false, what, cure: String::new() });
             continue;
         }
         let request = MergeTaskRequest {
@@ -47,7 +49,8 @@ pub(super) async fn merge(context: &Context, args: MergeArgs) -> Result<Exit> {
             accept_commands: args.accept,
             ..Default::default()
         };
-        outcomes.push(Outcome::of(task, worker.merge(request).await));
+        let merged = worker.merge(request).await.map(|it| (it.good, it.outcome, it.cure));
+        outcomes.push(Outcome::of(task, merged));
     }
     worker.end().await;
     Ok(report(context, &outcomes))
@@ -74,6 +77,7 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit> 
             true => worker.remove_branch(task, args.discard).await,
             false => Ok((false, "no such branch".to_owned())),
         };
+        let done = done.map(|(good, what)| (good, what, String::new()));
         outcomes.push(Outcome::of(task, done));
     }
     worker.end().await;
@@ -108,23 +112,25 @@ pub(super) async fn restore(context: &Context, args: RestoreArgs) -> Result<Exit
 }
 
 impl Outcome {
-    fn of(task: TaskNumber, done: Result<(bool, String)>) -> Self {
-        match done {
-            Ok((good, what)) => Self { task, good, what },
-            Err(failure) => Self { task, good: false, what: failure.line() },
-        }
+    fn of(task: TaskNumber, done: Result<(bool, String, String)>) -> Self {
+        let (good, what, cure) = done.unwrap_or_else(|failure| (false, failure.line(), String::new()));
+        Self { task, good, what, cure }
     }
 }
 
 fn report(context: &Context, outcomes: &[Outcome]) -> Exit {
     let all: Vec<Value> = outcomes
         .iter()
-        .map(|outcome| json!({ "task": outcome.task.value(), "good": outcome.good, "outcome": outcome.what }))
+        .map(|it| json!({ "task": it.task.value(), "good": it.good, "outcome": it.what, "cure": it.cure }))
         .collect();
     context.out.report(json!({ "branches": all }), |out| {
         let mark = |good| if good { out.style.green("✓") } else { out.style.yellow("·") };
         let line = |outcome: &Outcome| {
-            format!("{} #{} {}\n", mark(outcome.good), outcome.task, text::line(&outcome.what))
+            let cure = match outcome.cure.as_str() {
+                "" => String::new(),
+                cure => format!("    {}\n", text::line(cure)),
+            };
+            format!("{} #{} {}\n{cure}", mark(outcome.good), outcome.task, text::line(&outcome.what))
         };
         let nothing = if outcomes.is_empty() { "no such branches\n" } else { "" };
         outcomes.iter().map(line).chain([nothing.to_owned()]).collect()

@@ -356,7 +356,8 @@ async fn take_over(
         .with_trailer("Watchfire-Task", task.to_string())
         .with_trailer("Watchfire-Session", info.id.to_string())
         .with_trailer("Watchfire-Agent", info.backend.to_string());
-    let captured = shared.workspace.capture(&capture).await;
+    let capturing = shared.workspace.capture(&capture);
+    let captured = shared.patiently(Some(task), "capturing its work", capturing).await;
     reached(|| "captured");
     // Also after a failed capture: the work is in the workspace, not in the session's folders. A claim that is not
     // written yet is only there.

@@ -10,7 +10,7 @@ use crate::model::TaskNumber;
 use crate::orchestrator::effects::publication::ask_again;
 use crate::orchestrator::shared::{ProjectShared, caught};
 use crate::schedule::{Ending, Fact, Life, LifeState, MergeResult, NoticeCode, StopReason};
-use crate::workspace::WorkspaceKey;
+use crate::workspace::{Obstacle, ObstacleKind, WorkspaceKey};
 
 /// Tries to publish the work of each life, in order, and reports the results.
 pub(crate) async fn try_held(shared: Arc<ProjectShared>, lives: Vec<Life>) {
@@ -120,7 +120,9 @@ async fn try_one(shared: &Arc<ProjectShared>, life: &Life) -> Option<MergeResult
         Ok(result) => Some(result),
         Err(error) => {
             tracing::warn!(life = %life.id, "publishing held work: {}", error.report());
-            None
+            // Told in place of the obstacle of before, which may be gone.
+            let by = Obstacle::new(ObstacleKind::WriteFailed, error.report());
+            (is_held && by != *before).then(|| MergeResult::Held { candidate: Some(candidate.clone()), by })
         }
     }
 }

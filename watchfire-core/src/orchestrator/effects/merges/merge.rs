@@ -278,7 +278,8 @@ async fn prepare(
         .with_accept_marks(accept.marks)
         .with_guard(guard);
     request.onto = onto.cloned();
-    Ok(match shared.workspace.prepare_merge(&request).await? {
+    let prepared = shared.patiently(Some(task), "merging its work", shared.workspace.prepare_merge(&request));
+    Ok(match prepared.await? {
         Merge::Ready(candidate) => Ok(candidate),
         Merge::Conflicts(conflicts) => {
             Err(MergeResult::Ended(Ending::Conflict { reason: describe(&conflicts) }))
@@ -421,7 +422,9 @@ pub(in crate::orchestrator::effects) async fn published(
     let fence = claims::claim_to_publish(shared, life.id, task).await?;
     reached(|| "publishing");
     let merged = || MergeResult::Ended(Ending::published(candidate));
-    match shared.workspace.publish(candidate, &PublishRequest::new(fence).with_once(once)).await {
+    let request = PublishRequest::new(fence).with_once(once);
+    let publishing = shared.workspace.publish(candidate, &request);
+    match shared.patiently(Some(task), "publishing its work", publishing).await {
         Ok(Published::Done { .. }) => Ok(merged()),
         // What is missing must be merged again.
         Ok(Published::Held(by)) if by.kind == ObstacleKind::HalfPublished => {

@@ -23,7 +23,8 @@ pub(in crate::orchestrator::effects) async fn run(
     if project.verify.is_empty() {
         return Ok(None);
     }
-    let scratch = shared.workspace.checkout(candidate).await?;
+    let writing = shared.workspace.checkout(candidate);
+    let scratch = shared.patiently(life.subject.task(), "writing the merged files", writing).await?;
     reached(|| "scratch made");
     let (of, path) = (Arc::clone(shared), scratch.path().to_path_buf());
     let (wanted, allowed) = (Wanted::of(project)?, (project.clone(), settings.clone()));
