@@ -331,6 +331,10 @@ fn what_was_merged_is_undone() {
     let refused = world.run(&root, ["undo", "1", "--into", "elsewhere"]).code(1).stderr;
     assert!(refused.contains("the branch does not contain the merge"), "{refused}");
     world.git(&root, &["branch", "-D", "elsewhere"]);
+    world.git(&root, &["branch", "-m", "main", "trunk"]);
+    let refused = world.run(&root, ["undo", "1"]).code(1).stderr;
+    assert!(refused.contains("if it was renamed, watchfire undo 1 --into BRANCH"), "{refused}");
+    world.git(&root, &["branch", "-m", "trunk", "main"]);
     let said = world.run(&root, ["undo", "1"]).good().stdout;
     assert!(said.contains("the last merge of #0001 is taken back by #0003"), "{said}");
     assert!(!root.join("one.txt").exists() && root.join("two.txt").exists());

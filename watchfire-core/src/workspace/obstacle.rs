@@ -131,6 +131,9 @@ obstacles! {
         "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept-protected`";
     /// Files or folders of the checkout cannot be written.
     ReadOnly = "read_only", "make the files and folders of the checkout writable";
+    /// The repository signs its commits, and the merge could not be signed.
+    SigningFailed = "signing_failed",
+        "make `git commit -S` work in the checkout, then `watchfire branches merge N`, or turn commit.gpgSign off";
     /// The work changes files that other tools run by themselves, and the project wants these reviewed.
     ToolFiles = "tool_files",
         "look at the changes with `watchfire diff N`, and accept them with `watchfire branches merge N --accept`";

@@ -16,7 +16,7 @@ use crate::merge::renames;
 use crate::merge::three_way::{attributes, three_way};
 use crate::merge::trees::Clash;
 use crate::names;
-use crate::objects::commit::make;
+use crate::objects::commit::{make, unsigned};
 use crate::objects::tree;
 use crate::objects::tree_diff;
 use crate::objects::verify;
@@ -38,6 +38,11 @@ const TOOL_FILES: usize = 20;
 /// Merges the work under a key into its target. Changes only the object database, and ends a queue that holds
 /// the work in an older form or without a record.
 pub(crate) fn prepare(project: &Project, request: &MergeRequest) -> Result<Merge> {
+    // No fault of the work: the key is locked, or the program that has it away.
+    merge(project, request).or_else(|error| unsigned(&error).map(Merge::Held).ok_or(error))
+}
+
+fn merge(project: &Project, request: &MergeRequest) -> Result<Merge> {
     if project.kind == Kind::Past {
         return Ok(Merge::Held(past::obstacle(project, &request.key)));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use git2::{Oid, Repository, Signature, Tree};
+use watchfire_core::workspace::{Obstacle, ObstacleKind};
 use watchfire_core::{Error, ErrorKind, Result};
 
 use crate::command;
@@ -10,6 +11,7 @@ use crate::error::During;
 
 /// Time limit for signing: long enough for a person to touch a security key.
 const LIMIT: Duration = Duration::from_secs(60);
+const UNSIGNED: &str = "the repository signs its commits, and signing failed";
 
 /// Makes a commit that no reference points to.
 pub(crate) fn make(
@@ -42,11 +44,21 @@ pub(crate) fn make(
         ("GIT_COMMITTER_DATE", date(committer)),
     ];
     let env = env.map(|(name, value)| (name.to_owned(), value.into()));
-    let printed = command::run(repo.path(), &args, &env, message.as_bytes(), LIMIT).map_err(|e| {
-        Error::new(e.kind(), "the repository signs its commits, and signing failed").with_source(e)
-    })?;
+    let printed = command::run(repo.path(), &args, &env, message.as_bytes(), LIMIT)
+        .map_err(|e| Error::new(e.kind(), UNSIGNED).with_source(e))?;
     Oid::from_str(printed.trim())
         .map_err(|e| Error::new(ErrorKind::Internal, "git printed no object id").with_source(e))
+}
+
+/// Returns the obstacle of a commit that could not be signed, in one line of what git said, if that is what failed.
+pub(crate) fn unsigned(error: &Error) -> Option<Obstacle> {
+    if error.message() != UNSIGNED {
+        return None;
+    }
+    let said = error.report();
+    // Lines for programs say it a second time.
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("[GNUPG:]"));
+    Some(Obstacle::new(ObstacleKind::SigningFailed, lines.collect::<Vec<_>>().join("; ")))
 }
 
 /// Returns true if commits are signed, by the repository's or the person's configuration.

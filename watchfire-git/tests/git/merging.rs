@@ -453,8 +453,10 @@ async fn merges_are_signed_where_the_repository_signs() {
         let shown = repo.git(["cat-file", "commit", candidate.commit.as_str()]);
         assert!(shown.contains("gpgsig -----BEGIN PGP SIGNATURE-----"), "{strategy:?}: {shown}");
         repo.git(["config", "gpg.program", "false"]);
-        let refused = workspace.prepare_merge(&request).await.unwrap_err();
-        assert!(refused.message().contains("signing failed"), "{refused:?}");
+        let held = workspace.prepare_merge(&request).await.unwrap();
+        let Merge::Held(by) = held else { panic!("{strategy:?}: {held:?}") };
+        assert_eq!(by.kind, ObstacleKind::SigningFailed);
+        assert!(by.message.contains("signing failed") && !by.message.contains('\n'), "{by:?}");
         repo.git(["config", "commit.gpgSign", "false"]);
         let published = workspace.publish(&candidate, &Default::default()).await.unwrap();
         assert!(matches!(published, Published::Done { .. }));

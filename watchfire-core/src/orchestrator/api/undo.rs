@@ -67,7 +67,8 @@ impl ProjectHandle {
             None => {
                 // What is refused now uses up no number.
                 let of = WorkspaceKey::new(task);
-                if !self.shared().workspace.can_revert(&of, &commit, &target).await? {
+                let can = self.shared().workspace.can_revert(&of, &commit, &target).await;
+                if !can.map_err(|error| renamed(error, task))? {
                     return Err(nothing_left(task, &target));
                 }
                 store.create(new.clone(), None).await?.value
@@ -167,6 +168,16 @@ fn nothing_left(task: TaskNumber, target: &str) -> Error {
 fn into(target: &str, merge: &MergeRecord) -> String {
     let place = merge.repository.as_ref().map(|at| format!(" in {}", at.display())).unwrap_or_default();
     format!("It was merged into {target} by the commit {}{place}", merge.commit)
+}
+
+/// Says what to do about a target that is not there.
+fn renamed(error: Error, task: TaskNumber) -> Error {
+    if error.kind() != ErrorKind::NotFound || error.detail("target").is_none() {
+        return error;
+    }
+    let number = task.value();
+    error
+        .with("hint", format!("if it was renamed, watchfire undo {number} --into BRANCH takes it back there"))
 }
 
 /// Returns the draft of a task that takes back another one, also by an agent.
