@@ -452,6 +452,9 @@ async fn a_repeated_start_ends_no_chat_that_came_after_it() {
     until("a chat", chats).await;
     assert_eq!(agents.start_agent(once).await.unwrap().into_inner().run_id, run);
     assert!(chats().await, "it goes on");
+    // Nor does a run of all tasks end it while none is ready.
+    agents.start_agent(start(&project, "start-all", 0)).await.unwrap();
+    assert!(chats().await, "it goes on");
     // A start that is new takes its place.
     world.task(&daemon, &project, "Two", "hang").await;
     agents.start_agent(start(&project, "task", 2)).await.unwrap();

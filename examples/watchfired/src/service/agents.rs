@@ -63,8 +63,13 @@ impl Daemon {
         };
         (run.options, run.command) = (options, command);
         let run = project.run(run).await?;
-        // Only now: a request that is refused ends nothing, and a repeated one no chat that was begun since.
-        if is_new {
+        // Only now: a request that is refused ends nothing, and a repeated one no chat that was begun since. Nor does a run of all tasks of
+        // which none is ready.
+        let begins = async {
+            let ledger = project.ledger().await?;
+            Ok::<_, Error>(ledger.lives.values().any(|life| life.run == Some(run.id())))
+        };
+        if is_new && (request.mode != "start-all" || begins.await?) {
             end_chats(&project).await?;
         }
         Ok(proto::AgentStatus { run_id: run.id().0, ..status::of(&project).await? })
