@@ -78,6 +78,22 @@ fn a_merge_without_work_changes_nothing() {
     assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
 }
 
+/// Work that waits for one branch goes to the one that the person names, and to that alone.
+#[test]
+fn held_work_is_merged_elsewhere() {
+    let world = World::new();
+    let root = world.project("project", "");
+    world.git(&root, &["branch", "release"]);
+    let before = world.git(&root, &["rev-parse", "main"]);
+    world.task(&root, "Held", "write b.txt theirs\ncommit it\ndone\nexit 0");
+    fs::write(root.join("b.txt"), "mine\n").unwrap();
+    world.run(&root, ["run", "all", "--no-sandbox"]).code(3);
+    world.run(&root, ["branches", "merge", "1", "--into", "release"]).good();
+    assert_eq!(world.git(&root, &["show", "release:b.txt"]), "theirs");
+    assert_eq!(world.git(&root, &["rev-parse", "main"]), before);
+    assert_eq!(world.states(&root), [(1, "merged".to_owned())]);
+}
+
 /// A filter that hangs is not waited for in silence.
 #[test]
 fn a_long_publication_is_told() {

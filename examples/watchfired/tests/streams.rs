@@ -237,6 +237,33 @@ async fn a_terminal_is_attached_by_the_short_way() {
     drop(running);
 }
 
+/// A client that has left holds nothing open, whatever of its typing an agent has not read.
+#[tokio::test]
+async fn a_terminal_that_has_gone_is_let_go() {
+    let world = World::new();
+    let (_running, daemon, project) = shop(&world).await;
+    world.task(&daemon, &project, "Deaf", "run sleep 100").await;
+    daemon.agents().start_agent(start(&project, "task", 1)).await.unwrap();
+    let request = proto::SubscribeScreenRequest {
+        project_id: project.clone(),
+        session_id: running_session(&daemon, &project).await,
+        ..Default::default()
+    };
+    let (screens, mut typing) = attach(&world.home, &request).await.unwrap();
+    while !typing.is_behind() {
+        typing.send(&AttachInput { data: vec![b'x'; 50_000], ..Default::default() });
+        tokio::task::yield_now().await;
+    }
+    let watches = || async { daemon.service().get_status(()).await.unwrap().into_inner().watchers.len() };
+    until("it watches", || async { watches().await == 1 }).await;
+    drop((screens, typing));
+    let left = std::time::Instant::now();
+    until("it has gone", || async { watches().await == 0 }).await;
+    // The first of its messages alone is waited for for ten seconds.
+    assert!(left.elapsed().as_secs() < 9, "{left:?}");
+    daemon.agents().stop_agent(id(&project)).await.unwrap();
+}
+
 /// Returns the exit code with which a session ends.
 async fn last(screens: &mut Screens) -> Result<Option<i32>, ApiError> {
     let end = async {

@@ -413,7 +413,10 @@ impl ProjectHandle {
             return Err(error.with("task", task).with("hint", "if it is good, mark the task as done first"));
         }
         let target = match into {
-            Some(target) => target,
+            Some(target) => {
+                self.let_go(task, &target).await?;
+                target
+            }
             None => effects::target(&self.0, task).await?,
         };
         self.know_tasks().await?;
@@ -424,6 +427,23 @@ impl ProjectHandle {
         let accepted = self.request(None, Request::Merge { task, target, accept }).await?;
         let life = accepted.life.ok_or_else(|| Error::new(ErrorKind::Internal, "a merge without a life"))?;
         self.settled(life).await.map(|life| life.state)
+    }
+
+    /// Takes work out of what waits for another target than this one: it would be published there.
+    async fn let_go(&self, task: TaskNumber, target: &str) -> Result<()> {
+        let target = target.to_owned();
+        let elsewhere = self.read(move |schedule| {
+            let life = schedule.ledger().life_of(task)?;
+            match &life.state {
+                LifeState::Held { candidate: Some(held), .. } if held.target != target => Some(life.id),
+                _ => None,
+            }
+        });
+        if let Some(life) = elsewhere.await? {
+            self.stop(life).await?;
+            self.settled(life).await?;
+        }
+        Ok(())
     }
 
     /// Returns the ending of a task whose work is merged into `target`, unless its branch got commits since.

@@ -435,6 +435,8 @@ pub(in crate::orchestrator::effects) async fn published(
             Ok(MergeResult::Incomplete { candidate: Box::new(candidate.clone()), by })
         }
         Ok(Published::Moved) => Ok(MergeResult::Moved),
+        // Nothing was begun, and no target can be asked before a person has changed something.
+        Err(error) if error.kind() == ErrorKind::NotSupported => Err(error),
         Err(error) => {
             // Repairs what can be repaired now, e.g. an index that was locked half-way.
             if let Err(error) = shared.workspace.recover().await {

@@ -23,7 +23,7 @@ use crate::schedule::{
     ChatPlace, Fact, Ledger, Life, LifeId, LifeState, NoticeCode, Outcome, SessionEnd, SessionRef, StopReason,
 };
 use crate::session::{Claim, Completion, SessionDirectory};
-use crate::workspace::Recovery;
+use crate::workspace::{InTargets, Recovery};
 use crate::{Error, ErrorKind, Result};
 
 /// Time limit for the processes of a killed orchestrator. Their lifeline is closed, so they end soon.
@@ -86,6 +86,13 @@ pub(crate) async fn recover(shared: &Arc<ProjectShared>, mut left: Unrecovered) 
                 // asked again.
                 match found_in_targets(shared, task, candidate).await {
                     Ok(found) => shared.report(answer(id, found)),
+                    // A person has to change something first, and another try of what was held says what.
+                    Err(error)
+                        if error.kind() == ErrorKind::NotSupported
+                            && matches!(life.state, LifeState::Held { .. }) =>
+                    {
+                        shared.report(answer(id, InTargets::None));
+                    }
                     Err(_) => {
                         tokio::spawn(ask_again(Arc::clone(shared), id, (**candidate).clone()));
                     }
