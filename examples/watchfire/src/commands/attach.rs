@@ -314,7 +314,7 @@ impl Viewer {
             self.fit(shown);
         }
         loop {
-            if !self.read_only && shown.has_keys() && !typing.is_behind() {
+            while !self.read_only && shown.has_keys() && !typing.is_behind() {
                 typing.send(&self.next(shown));
             }
             tokio::select! {
