@@ -34,10 +34,10 @@ pub async fn attach(home: &Path, request: &SubscribeScreenRequest) -> Result<(Sc
 pub struct Screens(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
 
 impl Screens {
-    /// Waits for the next one; nothing is lost if that is given up. `None`: this terminal has ended it.
+    /// Waits for the next screen. Cancel safe. Returns `None` once the daemon has ended the stream without an error.
     ///
     /// # Errors
-    /// Those of `AgentService.SubscribeScreen`.
+    /// As `AgentService.SubscribeScreen`.
     pub async fn next(&mut self) -> Result<Option<ScreenBuffer>, ApiError> {
         match self.0.next().await {
             Some(Ok(frame)) => Ok(read(frame.freeze())?),
@@ -70,7 +70,7 @@ impl Typing {
         !self.out.is_empty()
     }
 
-    /// Waits until the daemon has taken everything; nothing is lost if that is given up. An end of the connection shows in [`Screens`].
+    /// Waits until the daemon has taken everything. Cancel safe. If the connection ends, [`Screens`] says so.
     pub async fn flush(&mut self) {
         if self.write.write_all_buf(&mut self.out).await.is_err() {
             self.out.clear();

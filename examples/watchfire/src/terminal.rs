@@ -138,7 +138,7 @@ fn write(sequence: &str) {
     let _ = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());
 }
 
-/// What is typed on the person's terminal.
+/// Reader of the keys that a person types.
 #[derive(Debug)]
 pub(crate) struct Keyboard(AsyncFd<OwnedFd>);
 
@@ -151,8 +151,8 @@ impl Keyboard {
         AsyncFd::with_interest(own, Interest::READABLE).map(Self)
     }
 
-    /// Waits for the next bytes; nothing is lost if that is given up. `None` once the terminal has gone. While nobody calls, they wait
-    /// in the terminal.
+    /// Waits for the next bytes. Cancel safe. Returns `None` once the terminal is gone. Until this is called, the kernel keeps what is
+    /// typed.
     pub(crate) async fn recv(&mut self) -> Option<Vec<u8>> {
         loop {
             let mut ready = self.0.readable().await.ok()?;

@@ -51,7 +51,7 @@ pub(crate) fn serve(
 ) -> (ReceiverStream<io::Result<Connection>>, JoinHandle<()>) {
     let (send, receive) = mpsc::channel(1);
     let serving = tokio::spawn(async move {
-        let mut connections = std::pin::pin!(connections);
+        let mut connections = pin!(connections);
         let mut begun = JoinSet::new();
         loop {
             tokio::select! {

@@ -192,7 +192,7 @@ enum Sessions {
 
 impl Screen {
     /// # Errors
-    /// `target_off` for a session that means nothing; those of a project.
+    /// `target_off` for a session that does not exist; errors of the project.
     pub(crate) async fn follow(daemon: &Daemon, request: &proto::SubscribeScreenRequest) -> Result<Self> {
         let project = daemon.project(&request.project_id).await?;
         let logs = project.logs_dir().to_owned();

@@ -449,7 +449,7 @@ impl ProjectHandle {
     /// Returns the ending of a task whose work is merged into `target`, unless its branch got commits since.
     ///
     /// # Errors
-    /// `not_found` where nothing of it is left: it would end as failed, though it may be in the target by a program of another home.
+    /// `not_found` if the task has no branch. A merge would end as failed, though a program of another home may have merged it.
     async fn merged_into(&self, task: TaskNumber, target: &str) -> Result<Option<Ending>> {
         let known = self.read(move |schedule| {
             let ledger = schedule.ledger();

@@ -136,7 +136,7 @@ impl ProjectShared {
         self.report(Fact::Noticed(Notice::new(code, message).with_task(task)));
     }
 
-    /// Waits for work that is short in most places. Where it is not, the person is told of it, who might take it for hung.
+    /// Waits for work that is usually short. If it takes long, tells the person, who might think that it hangs.
     pub(crate) async fn patiently<T>(
         &self,
         task: Option<TaskNumber>,
