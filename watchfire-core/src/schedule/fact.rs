@@ -25,6 +25,8 @@ pub(crate) enum Fact {
     Elsewhere(usize),
     /// All current tasks that are not in the trash.
     Board(Vec<Card>),
+    /// The board is as new as [`Command::Look`] asked for, or cannot be read.
+    Looked,
     /// A request for this task follows. Nothing else starts it until then, also once it is ready.
     Reserved(TaskNumber),
     /// The request for this task does not follow.
@@ -357,6 +359,8 @@ impl fmt::Display for Change {
 pub(crate) enum Command {
     /// Make an attempt: claim, open, start, watch, capture.
     Start(LifeId),
+    /// Read the tasks once more: a run of all tasks seems to be over, and some may have been added that no board shows yet.
+    Look,
     /// End the session of a life, or its start.
     End(LifeId, StopReason),
     /// Merge, verify and publish a ticket.

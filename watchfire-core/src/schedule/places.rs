@@ -9,6 +9,7 @@ impl Fact {
             Self::Limits(_) => "limits",
             Self::Elsewhere(_) => "elsewhere",
             Self::Board(_) => "board",
+            Self::Looked => "looked",
             Self::Reserved(_) => "reserved",
             Self::Released(_) => "released",
             Self::Request { .. } => "request",
@@ -36,6 +37,7 @@ impl Command {
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Start(_) => "start",
+            Self::Look => "look",
             Self::End(..) => "end",
             Self::Merge(_) => "merge",
             Self::CancelMerge(_) => "cancel merge",

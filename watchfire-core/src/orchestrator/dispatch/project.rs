@@ -31,6 +31,8 @@ pub(super) struct OpenProject {
     recorder: mpsc::UnboundedSender<Batch>,
     seq: u64,
     newest_board: u64,
+    /// A read of the tasks that began after this one is waited for.
+    look: Option<u64>,
     runs: Vec<(RunId, oneshot::Sender<Arc<RunSummary>>)>,
     lives: Vec<(LifeId, oneshot::Sender<Life>)>,
     sessions: Vec<(LifeId, oneshot::Sender<Result<Session>>)>,
@@ -80,6 +82,7 @@ impl OpenProject {
             recorder,
             seq: state.seq,
             newest_board: 0,
+            look: None,
             runs: Vec::new(),
             lives: Vec::new(),
             sessions: Vec::new(),
@@ -142,6 +145,9 @@ impl OpenProject {
         // First, so that the tasks of this board are admitted under the limits of the same moment.
         self.fact(Fact::Limits(limits), None);
         self.fact(Fact::Board(cards), None);
+        if self.look.take_if(|look| read.number > *look).is_some() {
+            self.fact(Fact::Looked, None);
+        }
         self.log.files_changed();
         true
     }
@@ -308,6 +314,11 @@ impl OpenProject {
                 // Not after the journal: everything before the permit for its session can be repeated after a
                 // kill.
                 tokio::spawn(effects::attempt(shared, life, control));
+                None
+            }
+            Command::Look => {
+                self.look = Some(shared.begin_board().number);
+                shared.reload.notify_one();
                 None
             }
             Command::End(id, reason) => {

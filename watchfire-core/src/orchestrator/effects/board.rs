@@ -9,7 +9,7 @@ use crate::Result;
 use crate::clock::Clock;
 use crate::model::Phase;
 use crate::orchestrator::shared::{Message, ProjectShared};
-use crate::schedule::{Card, NoticeCode, resolve};
+use crate::schedule::{Card, Fact, NoticeCode, resolve};
 use crate::store::{Changes, TaskQuery};
 
 /// Polling interval for the board once the store's stream of changes has ended.
@@ -56,6 +56,8 @@ pub(crate) async fn feed_board(shared: Weak<ProjectShared>) {
         }
         if let Err(error) = load_board(&shared).await {
             shared.notice(NoticeCode::Store, None, format!("reading the tasks: {}", error.report()));
+            // No run waits for tasks that cannot be read.
+            shared.inner.reports.fact(&shared.id, Fact::Looked);
         }
     }
 }

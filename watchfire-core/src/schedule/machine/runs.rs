@@ -3,22 +3,48 @@
 use std::collections::BTreeSet;
 
 use crate::model::{TaskNumber, TaskStatus};
-use crate::schedule::{Life, LifeId, LifeState, Run, RunEnd, RunId, Schedule, Scope, Subject, Wait};
+use crate::schedule::{
+    Command, Life, LifeId, LifeState, Run, RunEnd, RunId, Schedule, Scope, Step, Subject, Wait,
+};
 
 impl Schedule {
     /// Ends the runs for which nothing moves and nothing can start any more. A wildfire run goes on with its next step.
+    /// The tasks are read once more before a run of all tasks ends: what was added last may be on no board yet.
     pub(in crate::schedule) fn end_runs(&mut self) {
         let over: Vec<(RunId, Option<Subject>, RunEnd)> = self
             .open_runs()
             .filter(|run| self.is_over(run))
             .map(|run| (run.id, self.next_step(run), self.end_of(run)))
             .collect();
+        self.looking.retain(|looking, _| over.iter().any(|(id, ..)| id == looking));
         for (id, step, end) in over {
+            if self.must_look(id) {
+                continue;
+            }
             match step {
                 Some(step) => self.begin_step(id, step),
                 None => self.end_run(id, end),
             }
         }
+    }
+
+    /// Returns true if the tasks must be read again before the run ends, which is asked for.
+    fn must_look(&mut self, id: RunId) -> bool {
+        let run = &self.ledger.runs[&id];
+        if run.stopped || !run.scope.is_general() || self.looking.get(&id) == Some(&true) {
+            self.looking.remove(&id);
+            return false;
+        }
+        if self.looking.insert(id, false).is_none() {
+            self.out.push(Step::Do(Command::Look));
+        }
+        true
+    }
+
+    /// Takes in that the tasks are known as they were when the runs seemed to be over.
+    pub(in crate::schedule) fn looked(&mut self) {
+        self.looking.values_mut().for_each(|looked| *looked = true);
+        self.unsettled |= !self.looking.is_empty();
     }
 
     /// Returns the remainder of a run: tasks that were not started, and tasks that wait for a person.

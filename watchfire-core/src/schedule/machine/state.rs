@@ -46,6 +46,8 @@ pub(crate) struct Schedule {
     pub(in crate::schedule) put_aside: BTreeSet<LifeId>,
     /// Tasks that were generated and that no board has shown yet.
     pub(in crate::schedule) unseen: BTreeSet<TaskNumber>,
+    /// Runs of all tasks that seem to be over, with true once the tasks were read again.
+    pub(in crate::schedule) looking: BTreeMap<RunId, bool>,
     /// Held lives whose work may be in the target already: an earlier start may have been killed while it tried, or the
     /// target could not be asked.
     pub(in crate::schedule) doubtful: BTreeSet<LifeId>,
@@ -91,6 +93,7 @@ impl Default for Schedule {
             undetermined: BTreeSet::new(),
             put_aside: BTreeSet::new(),
             unseen: BTreeSet::new(),
+            looking: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             next_held: None,
             next_forget: 0,
@@ -217,6 +220,7 @@ impl Schedule {
                 self.elsewhere = slots;
             }
             Fact::Board(cards) => self.board(cards),
+            Fact::Looked => self.looked(),
             Fact::Reserved(task) => _ = self.reserved.insert(task),
             Fact::Released(task) => self.unsettled |= self.reserved.remove(&task),
             Fact::Request { command, request } => self.request(command, request),

@@ -132,8 +132,8 @@ impl Schedule {
     /// Tries held work again whose publication was refused because other work might have gone with it.
     pub(in crate::schedule) fn try_refused(&mut self) {
         let is_free = |id: LifeId| {
-            let target = self.live(id).map(|life| life.target.clone().unwrap_or_default());
-            !self.trying.contains(&id) && target.is_none_or(|target| !self.is_withdrawing(&target, &[id]))
+            let is_withdrawing = |life| self.is_withdrawing(awaited_target(life), &[id]);
+            !self.trying.contains(&id) && !self.live(id).is_some_and(is_withdrawing)
         };
         let free: Vec<LifeId> = self.refused.iter().copied().filter(|id| is_free(*id)).collect();
         self.refused.retain(|id| !free.contains(id));
@@ -150,7 +150,7 @@ impl Schedule {
                 && (is_missing || !self.board_known)
         };
         self.ledger.lives.values().any(|life| {
-            let is_for_target = life.is_finished() && life.target.as_deref().unwrap_or_default() == target;
+            let is_for_target = life.is_finished() && awaited_target(life) == target;
             is_for_target && !lives.contains(&life.id) && (life.is_to_be_withdrawn() || is_in_doubt(life))
         })
     }
@@ -176,5 +176,14 @@ impl Schedule {
                 self.command(Command::CancelMerge(id));
             }
         }
+    }
+}
+
+/// Returns the branch that the work of a life waits for: that of its merge, where it got that far. One that was begun by a merge alone has
+/// named none.
+fn awaited_target(life: &Life) -> &str {
+    match &life.state {
+        LifeState::Held { candidate: Some(candidate), .. } => &candidate.target,
+        _ => life.target.as_deref().unwrap_or_default(),
     }
 }

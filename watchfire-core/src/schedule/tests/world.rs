@@ -217,6 +217,9 @@ impl World {
         }
         self.check(started);
         self.check_pauses();
+        if answer.steps.contains(&Step::Do(Command::Look)) && !self.closing {
+            answer.steps.extend(self.feed(Fact::Looked).steps);
+        }
         answer
     }
 

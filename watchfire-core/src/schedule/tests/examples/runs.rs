@@ -20,6 +20,24 @@ fn tasks_run_in_work_order_and_a_merge_leaves_its_slot_to_the_next() {
 }
 
 #[test]
+fn a_run_of_all_takes_in_what_was_added_before_its_last_work_was_merged() {
+    let mut world = world(one_by_one(), [card(1, &[])]);
+    let run = world.run(Scope::All);
+    world.bring_up(1);
+    world.claim(1);
+    let done = world.files[&n(1)].clone();
+    let Some(Effect::Merge { ticket, .. }) = world.effects.pop() else { panic!("no merge") };
+    let results = ticket.lives.iter().map(|life| (*life, merged())).collect();
+    let over = Fact::TicketOver { ticket, results, moved: false };
+    let mut schedule = world.schedule;
+    let steps = schedule.step(&at(world.now), over);
+    assert!(steps.contains(&Step::Do(Command::Look)) && schedule.ledger().runs[&run].ended.is_none());
+    schedule.step(&at(world.now), Fact::Board(vec![done, card(2, &[])]));
+    schedule.step(&at(world.now), Fact::Looked);
+    assert!(schedule.ledger().life_of(n(2)).is_some() && schedule.ledger().runs[&run].ended.is_none());
+}
+
+#[test]
 fn a_failure_evicts_its_task_alone_and_dependents_wait() {
     let mut world = world(one_by_one(), [card(1, &[]), card(2, &[1]), card(3, &[])]);
     let run = world.run(Scope::All);
