@@ -1,22 +1,28 @@
-//! The short way between a person's terminal and an agent's, on the daemon's socket: of the time from a key to its echo, gRPC would take
-//! the larger part.
+//! A person's terminal in the hands of the daemon, which draws an agent's screen there and types the person's keys: of the time from a key
+//! to its echo, a program in between would take the larger part.
 //!
-//! A connection begins with [`ATTACH`], where gRPC has `PRI`. After that both sides send frames, each a length of four bytes and
-//! so many bytes. The client's first one is a `SubscribeScreenRequest`, the others are `AttachInput`s. The daemon's begin with a byte
-//! for what follows: a `ScreenBuffer`, or the `google.rpc.Status` with which it ends.
+//! A connection to the daemon's socket begins with [`ATTACH`], where gRPC has `PRI`, and has the terminal as a descriptor with it. After
+//! that both sides send frames, each a length of four bytes and so many bytes. The client's first one is an `AttachRequest`; each other
+//! one has keys that the client has read itself, or is empty if its terminal has another size. The daemon's are `AttachEvent`s.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use prost::Message;
-use tokio_util::bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio_util::bytes::{BufMut as _, BytesMut};
 use tokio_util::codec::LengthDelimitedCodec;
 use tonic::{Code, Status};
 
-use crate::daemon_proto::ScreenBuffer;
-
 /// What a connection begins with.
 pub const ATTACH: &[u8; 8] = b"WFATTACH";
-
-const SCREEN: u8 = 0;
-const END: u8 = 1;
 
 /// Reads frames of at most so many bytes.
 #[must_use]
@@ -24,89 +30,126 @@ pub fn frames(largest: usize) -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder().max_frame_length(largest).new_codec()
 }
 
-/// Appends a message of a client.
-pub fn put(message: &impl Message, out: &mut BytesMut) {
-    put_frame(None, message, out);
+/// Appends a frame.
+pub fn put(frame: &[u8], out: &mut BytesMut) {
+    // No frame of ours is longer: a reader takes no such one either.
+    out.put_u32(u32::try_from(frame.len()).unwrap_or(u32::MAX));
+    out.put_slice(frame);
 }
 
-/// Appends a screen.
-pub fn put_screen(screen: &ScreenBuffer, out: &mut BytesMut) {
-    put_frame(Some(SCREEN), screen, out);
-}
-
-/// Appends the end.
-pub fn put_end(status: &Status, out: &mut BytesMut) {
-    // Where there are details, they are the whole.
-    let end = match tonic_types::Status::decode(status.details()) {
-        Ok(end) if end.code != 0 => end,
-        _ => tonic_types::Status {
-            code: status.code().into(),
-            message: status.message().to_owned(),
-            details: Vec::new(),
-        },
-    };
-    put_frame(Some(END), &end, out);
-}
-
-fn put_frame(kind: Option<u8>, message: &impl Message, out: &mut BytesMut) {
-    let length = message.encoded_len() + usize::from(kind.is_some());
-    // No message of ours is longer: a reader takes no such frame either.
-    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    out.extend(kind);
-    out.reserve(length);
-    out.put_slice(&message.encode_to_vec());
-}
-
-/// Reads a frame of the daemon. `None`: it has ended as the client wished.
+/// Sends a terminal with the first of `bytes`. Returns the number of those that were sent.
 ///
 /// # Errors
-/// The status with which it ended; `internal` for a frame that is none.
-pub fn read(mut frame: Bytes) -> Result<Option<ScreenBuffer>, Status> {
-    let unknown =
-        |error: prost::DecodeError| Status::internal(format!("a daemon of another release: {error}"));
-    match frame.try_get_u8() {
-        Ok(SCREEN) => ScreenBuffer::decode(frame).map(Some).map_err(unknown),
-        Ok(END) => {
-            let end = tonic_types::Status::decode(frame.clone()).map_err(unknown)?;
-            match Code::from_i32(end.code) {
-                Code::Ok => Ok(None),
-                code => Err(Status::with_details(code, end.message, frame)),
+/// I/O errors.
+pub async fn send_terminal(
+    connection: &UnixStream,
+    bytes: &[u8],
+    terminal: BorrowedFd<'_>,
+) -> io::Result<usize> {
+    let send = || {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let terminal = [terminal];
+        control.push(SendAncillaryMessage::ScmRights(&terminal));
+        Ok(sendmsg(connection, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())?)
+    };
+    connection.async_io(Interest::WRITABLE, send).await
+}
+
+/// Reads [`ATTACH`], and the terminal that comes with it.
+///
+/// # Errors
+/// I/O errors; `InvalidData` for anything else.
+pub async fn receive_terminal(connection: &UnixStream) -> io::Result<OwnedFd> {
+    let (mut begin, mut read, mut terminal) = ([0; ATTACH.len()], 0, None);
+    while read < begin.len() {
+        let receive = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut rest = [IoSliceMut::new(&mut begin[read..])];
+            let received = recvmsg(connection, &mut rest, &mut control, CLOSED_ON_EXEC)?;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                    terminal = descriptors.last().or(terminal.take());
+                }
             }
+            Ok(received.bytes)
+        };
+        match connection.async_io(Interest::READABLE, receive).await? {
+            0 => break,
+            more => read += more,
         }
-        _ => Err(Status::internal("a daemon of another release")),
+    }
+    let terminal = terminal.filter(|_| begin == *ATTACH).ok_or(io::ErrorKind::InvalidData)?;
+    fcntl_setfd(&terminal, FdFlags::CLOEXEC)?;
+    Ok(terminal)
+}
+
+/// macOS has no such flag; it is set afterwards there.
+#[cfg(not(target_vendor = "apple"))]
+const CLOSED_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(target_vendor = "apple")]
+const CLOSED_ON_EXEC: RecvFlags = RecvFlags::empty();
+
+/// Encodes an error.
+#[must_use]
+pub fn encode_error(error: &Status) -> Vec<u8> {
+    // Where there are details, they are the whole.
+    match tonic_types::Status::decode(error.details()) {
+        Ok(whole) if whole.code != 0 => error.details().to_vec(),
+        _ => tonic_types::Status {
+            code: error.code().into(),
+            message: error.message().to_owned(),
+            details: Vec::new(),
+        }
+        .encode_to_vec(),
+    }
+}
+
+/// Decodes an error. `internal` if it is none.
+#[must_use]
+pub fn decode_error(bytes: Vec<u8>) -> Status {
+    match tonic_types::Status::decode(&bytes[..]) {
+        Ok(error) => Status::with_details(Code::from_i32(error.code), error.message, bytes.into()),
+        Err(error) => Status::internal(format!("a daemon of another release: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio_util::codec::Decoder as _;
+    use std::os::fd::AsFd as _;
+
+    use tokio::io::AsyncWriteExt as _;
     use watchfire_core::{Error, ErrorKind};
 
     use super::*;
     use crate::ApiError;
 
-    fn sent(put: impl FnOnce(&mut BytesMut)) -> Result<Option<ScreenBuffer>, ApiError> {
-        let mut bytes = BytesMut::new();
-        put(&mut bytes);
-        let frame = frames(1000).decode(&mut bytes).unwrap().unwrap();
-        assert!(bytes.is_empty());
-        read(frame.freeze()).map_err(ApiError::from)
-    }
-
     #[test]
-    fn what_is_sent_arrives() {
-        let screen = ScreenBuffer { rows: 3, title: "x".to_owned(), ..ScreenBuffer::default() };
-        assert_eq!(sent(|out| put_screen(&screen, out)), Ok(Some(screen)));
-        assert_eq!(sent(|out| put_end(&Status::ok(""), out)), Ok(None));
+    fn errors_arrive_whole() {
         let error = Error::new(ErrorKind::TargetOff, "the session has ended").with("session", "3");
-        let told = sent(|out| put_end(&crate::status(&error), out));
-        assert_eq!(told, Err(ApiError::from(error)));
-        let told = sent(|out| put_end(&Status::unavailable("the daemon is shutting down"), out)).unwrap_err();
-        assert!(told.is_shutdown());
-        assert_eq!(sent(|out| put(&screen_of_another_kind(), out)).unwrap_err().code, "internal");
+        let told = ApiError::from(decode_error(encode_error(&crate::status(&error))));
+        assert_eq!(told, ApiError::from(error));
+        let end = Status::unavailable("the daemon is shutting down");
+        assert!(ApiError::from(decode_error(encode_error(&end))).is_shutdown());
+        assert_eq!(ApiError::from(decode_error(vec![255])).code, "internal");
     }
 
-    fn screen_of_another_kind() -> ScreenBuffer {
-        ScreenBuffer { session_id: "x".to_owned(), ..ScreenBuffer::default() }
+    #[tokio::test]
+    async fn a_terminal_comes_with_the_first_bytes() {
+        let (null, other) = (std::fs::File::open("/dev/null").unwrap(), std::io::stdin());
+        let (here, mut there) = UnixStream::pair().unwrap();
+        assert_eq!(send_terminal(&here, ATTACH, null.as_fd()).await.unwrap(), ATTACH.len());
+        let got = receive_terminal(&there).await.unwrap();
+        let device = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).unwrap().st_rdev;
+        assert_eq!(device(got.as_fd()), device(null.as_fd()));
+        // Something else, one without a terminal, and one that has gone in the middle.
+        send_terminal(&there, b"WFTERMIN", other.as_fd()).await.unwrap();
+        assert!(receive_terminal(&here).await.is_err());
+        there.write_all(ATTACH).await.unwrap();
+        assert!(receive_terminal(&here).await.is_err());
+        send_terminal(&there, b"WF", null.as_fd()).await.unwrap();
+        drop(there);
+        assert!(receive_terminal(&here).await.is_err());
     }
 }

@@ -10,6 +10,7 @@ pub mod attach;
 mod convert;
 mod daemon_file;
 mod error;
+pub mod keys;
 mod server;
 mod socket;
 mod talk;

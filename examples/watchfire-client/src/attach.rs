@@ -1,87 +1,90 @@
-//! A terminal that is attached to an agent by the short way, see [`watchfire_api::attach`].
+//! A terminal in the hands of the daemon, see [`watchfire_api::attach`].
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
+use prost::Message as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_stream::StreamExt as _;
 use tokio_util::bytes::{Buf as _, BytesMut};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 use tonic::Status;
-use watchfire_api::attach::{ATTACH, frames, put, read};
-use watchfire_api::daemon_proto::{ScreenBuffer, SubscribeScreenRequest};
-use watchfire_api::work_proto::AttachInput;
+use watchfire_api::attach::{ATTACH, frames, put, send_terminal};
+use watchfire_api::work_proto::{AttachEvent, AttachRequest};
 use watchfire_api::{ApiError, connect, daemon_socket};
 
 use crate::client::LARGEST;
 
-/// Attaches to a session of the daemon of `home`.
-///
-/// # Errors
-/// `app_not_running` if none runs. What is wrong with the request is told in place of the first screen.
-pub async fn attach(home: &Path, request: &SubscribeScreenRequest) -> Result<(Screens, Typing), ApiError> {
-    let connection = connect(&daemon_socket(home)).await.map_err(gone)?;
-    let (read, write) = connection.into_split();
-    let mut typing = Typing { write, out: BytesMut::from(&ATTACH[..]) };
-    put(request, &mut typing.out);
-    typing.flush().await;
-    Ok((Screens(FramedRead::new(read, frames(LARGEST))), typing))
-}
+/// Upper bound for what waits for a daemon.
+const WAITING: usize = 1 << 20;
 
-/// The screens of an agent.
+/// A terminal in the hands of the daemon.
 #[derive(Debug)]
-pub struct Screens(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
-
-impl Screens {
-    /// Waits for the next screen. Cancel safe. Returns `None` once the daemon has ended the stream without an error.
-    ///
-    /// # Errors
-    /// As `AgentService.SubscribeScreen`.
-    pub async fn next(&mut self) -> Result<Option<ScreenBuffer>, ApiError> {
-        match self.0.next().await {
-            Some(Ok(frame)) => Ok(read(frame.freeze())?),
-            Some(Err(error)) => Err(gone(error)),
-            None => Err(gone(io::ErrorKind::UnexpectedEof.into())),
-        }
-    }
-}
-
-/// What the person types.
-#[derive(Debug)]
-pub struct Typing {
+pub struct Attached {
+    events: FramedRead<OwnedReadHalf, LengthDelimitedCodec>,
     write: OwnedWriteHalf,
     /// What the daemon has not taken yet.
     out: BytesMut,
 }
 
-impl Typing {
-    /// Sends a message, as far as the daemon takes it now. [`flush`](Self::flush) sends the rest.
-    pub fn send(&mut self, input: &AttachInput) {
-        put(input, &mut self.out);
-        if let Ok(sent) = self.write.try_write(&self.out) {
-            self.out.advance(sent);
+impl Attached {
+    /// Hands `terminal` to the daemon of `home`, which draws there and reads its keys until it says otherwise. The description of the
+    /// open file must be this attachment's own and must not block.
+    ///
+    /// # Errors
+    /// `app_not_running` if none runs. What is wrong with the request is told by the first event.
+    pub async fn new(
+        home: &Path,
+        request: &AttachRequest,
+        terminal: BorrowedFd<'_>,
+    ) -> Result<Self, ApiError> {
+        let connection = connect(&daemon_socket(home)).await.map_err(gone)?;
+        let mut out = BytesMut::from(&ATTACH[..]);
+        put(&request.encode_to_vec(), &mut out);
+        let sent = send_terminal(&connection, &out, terminal).await.map_err(gone)?;
+        out.advance(sent);
+        let (read, write) = connection.into_split();
+        Ok(Self { events: FramedRead::new(read, frames(LARGEST)), write, out })
+    }
+
+    /// Waits for the next event. Cancel safe.
+    ///
+    /// # Errors
+    /// The connection has ended: the daemon has gone.
+    pub async fn next(&mut self) -> Result<AttachEvent, ApiError> {
+        loop {
+            tokio::select! {
+                event = self.events.next() => {
+                    let frame = event.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into())).map_err(gone)?;
+                    let unknown = |error| Status::internal(format!("a daemon of another release: {error}"));
+                    return Ok(AttachEvent::decode(frame).map_err(unknown)?);
+                }
+                sent = self.write.write_buf(&mut self.out), if !self.out.is_empty() => {
+                    sent.map_err(gone)?;
+                }
+            }
         }
     }
 
-    /// Returns true while the daemon has not taken everything: its agent reads nothing.
-    #[must_use]
-    pub fn is_behind(&self) -> bool {
-        !self.out.is_empty()
+    /// Says that the terminal has another size.
+    pub fn resized(&mut self) {
+        put(&[], &mut self.out);
     }
 
-    /// Waits until the daemon has taken everything. Cancel safe. If the connection ends, [`Screens`] says so.
-    pub async fn flush(&mut self) {
-        if self.write.write_all_buf(&mut self.out).await.is_err() {
-            self.out.clear();
+    /// Types what this program has read from the terminal. It is dropped while a daemon that does not answer has not taken much else.
+    pub fn typed(&mut self, typed: &[u8]) {
+        // An empty one would say something else.
+        if !typed.is_empty() && self.out.len() < WAITING {
+            put(typed, &mut self.out);
         }
     }
 
-    /// Waits until the agent has taken what was typed.
-    pub async fn finish(mut self, mut screens: Screens) {
-        self.flush().await;
+    /// Asks for the terminal, and waits until the daemon has let go of it.
+    pub async fn leave(mut self) {
         let _ = self.write.shutdown().await;
-        while let Ok(Some(_)) = screens.next().await {}
+        while self.events.next().await.is_some_and(|event| event.is_ok()) {}
     }
 }
 

@@ -14,7 +14,7 @@ mod remote;
 mod talk;
 mod work;
 
-pub use attach::{Screens, Typing, attach};
+pub use attach::Attached;
 pub use client::{Client, SendOptions};
 pub use daemon::{ALLOCATOR, Daemon, environment, meta, raw_channel};
 pub use follow::FollowAll;

@@ -5,7 +5,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::process::getsid;
+use rustix::termios::{
+    LocalModes, OptionalActions, Termios, tcgetattr, tcgetsid, tcgetwinsize, tcsetattr, ttyname,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
@@ -136,6 +141,27 @@ fn change(undo: &'static str, edit: impl FnOnce(&mut Termios)) -> Result<Changed
 fn write(sequence: &str) {
     let mut out = stdout().lock();
     let _ = out.write_all(sequence.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Opens the person's terminal once more: a description of its own, which does not block, while that of the shell stays as it is.
+///
+/// # Errors
+/// I/O errors of the last way that was tried.
+pub(crate) fn own() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let by_name = || open(&ttyname(stdin(), Vec::new())?, flags, Mode::empty());
+    // In a container the name may mean nothing; and after `su` the terminal is another person's, but still ours to use.
+    let by_descriptor = || open("/proc/self/fd/0", flags, Mode::empty());
+    let by_session = || match tcgetsid(stdin()) == getsid(None) {
+        true => open("/dev/tty", flags, Mode::empty()),
+        false => Err(Errno::NOTTY),
+    };
+    Ok(by_name().or_else(|_| by_descriptor()).or_else(|_| by_session())?)
+}
+
+/// Returns the number of bytes that were typed and that nobody has read yet.
+pub(crate) fn waiting() -> u64 {
+    ioctl_fionread(stdin()).unwrap_or_default()
 }
 
 /// Reader of the keys that a person types.

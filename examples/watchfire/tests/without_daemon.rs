@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{Winsize, tcsetwinsize};
 use support::on_terminal::OnTerminal;
 use support::with_daemon::WithDaemon;
@@ -150,6 +151,40 @@ fn a_terminal_starts_a_daemon_that_was_killed() {
     for mut terminal in [attached, chat] {
         terminal.keys.write_all(b"\x1d").unwrap();
         assert_eq!(terminal.end().1, Some(0));
+    }
+}
+
+/// A daemon that has stopped reads no keys, and its terminals can be left all the same. It does not touch them when it goes on.
+#[test]
+fn a_daemon_that_does_not_answer_holds_no_terminal() {
+    let (with, root) = talking();
+    let world = &with.0;
+    let mut attached = OnTerminal::start(world, &root, &["attach", "1"], &[]);
+    attached.wait_for("hello");
+    let daemon = with.pid(&root);
+    kill_process(daemon, Signal::STOP).unwrap();
+    let goes_on = Defer(daemon);
+    attached.keys.write_all(b"\x1d").unwrap();
+    attached.wait_for("detached; the agent goes on");
+    attached.keys.write_all(b"for the shell").unwrap();
+    drop(goes_on);
+    let (painted, code) = attached.end();
+    assert_eq!(code, Some(0));
+    // Echoed by the terminal itself.
+    assert!(painted.ends_with("detached; the agent goes on\r\nfor the shell"), "{painted:?}");
+    // Nor has it read a key for the agent.
+    until("it answers", || with.is_running(&root, 1));
+    world.run(&root, ["send", "1", "--wait-until", "idle", "one"]).good();
+    let log = world.run(&root, ["logs", "1"]).good().stdout;
+    assert!(!log.contains("for the shell"), "{log}");
+}
+
+/// Lets a program go on that was stopped.
+struct Defer(Pid);
+
+impl Drop for Defer {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
     }
 }
 

@@ -13,7 +13,6 @@ use watchfire_core::session::{AttachRequest, Exit as Exited, Session};
 use watchfire_core::{Error, ErrorKind};
 
 use super::attach;
-use super::keys::{Key, Keys};
 use crate::args::SessionArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, Result};
@@ -21,6 +20,7 @@ use crate::interrupts::Interrupts;
 use crate::serving::serve;
 use crate::terminal::Keyboard;
 use crate::{compose, git, terminal, text, worker};
+use watchfire_api::keys::{Key, Keys};
 
 /// Time from the end of an agent's output to its exit.
 const LAST: Duration = Duration::from_secs(2);

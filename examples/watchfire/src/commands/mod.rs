@@ -13,7 +13,6 @@ pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod history;
 pub(crate) mod init;
-mod keys;
 pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod observe;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::{World, until};
 
 /// A home with a daemon, which ends with the test.
@@ -26,11 +28,15 @@ impl WithDaemon {
         self.0.run(root, ["daemon", "start", "--json"]).good().json()
     }
 
+    pub(crate) fn pid(&self, root: &Path) -> Pid {
+        let pid = self.started(root)["pid"].as_u64().unwrap();
+        Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+    }
+
     /// Kills the daemon, and waits until it is gone: its socket takes connections up to its last moment.
     pub(crate) fn kill(&self, root: &Path) {
-        let pid = self.started(root)["pid"].as_u64().unwrap();
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let pid = self.pid(root);
+        kill_process(pid, Signal::KILL).unwrap();
         let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
         // A zombie has closed its files.
         let has_left =

@@ -13,7 +13,7 @@ use watchfire_api::daemon_proto as proto;
 use watchfire_api::status;
 use watchfire_core::model::{ProjectId, SessionId};
 use watchfire_core::orchestrator::{ProjectHandle, SessionLog, SessionOutcome};
-use watchfire_core::session::{AttachRequest, Attachment, ScreenChange, ScreenUpdate, Session};
+use watchfire_core::session::{AttachRequest, Attachment, ScreenUpdate, Session};
 use watchfire_core::terminal::Snapshot;
 use watchfire_core::{Error, ErrorKind, Result};
 use watchfire_term::{diff, wire};
@@ -177,17 +177,22 @@ impl Walk {
 /// The screens of a project's sessions, one after the other, or of one of them.
 pub(crate) struct Screen {
     sessions: Sessions,
-    format: proto::ScreenFormat,
     /// The session that is followed now.
     now: Option<(Session, Attachment)>,
-    shown: Option<Arc<Snapshot>>,
     _watching: Watching,
 }
 
 enum Sessions {
     Walk(Walk),
-    /// The last message about one that ended under an earlier daemon, whose client was told of no end.
-    Past(Option<proto::ScreenBuffer>),
+    /// The end of one that ended under an earlier daemon, whose client was told of none.
+    Past(Option<(String, Update)>),
+}
+
+/// What has become of a session.
+#[derive(Clone)]
+pub(crate) enum Update {
+    Changed(Arc<Snapshot>),
+    Over { exit_code: i32, outcome: SessionOutcome },
 }
 
 impl Screen {
@@ -199,16 +204,16 @@ impl Screen {
         let sessions = match Walk::new(daemon, project, &request.session_id) {
             Err(error) if error.kind() == ErrorKind::TargetOff => {
                 let last = past(logs, request.session_id.clone()).await?;
-                Sessions::Past(Some(last.ok_or(error)?))
+                Sessions::Past(Some((request.session_id.clone(), last.ok_or(error)?)))
             }
             walk => Sessions::Walk(walk?),
         };
         let watching = daemon.watchers().add(request.meta.clone(), &request.project_id);
-        Ok(Self { sessions, format: request.format(), now: None, shown: None, _watching: watching })
+        Ok(Self { sessions, now: None, _watching: watching })
     }
 
-    /// Waits for the next message. `None`: the session that was named has ended.
-    pub(crate) async fn next(&mut self) -> Result<Option<proto::ScreenBuffer>> {
+    /// Waits for what becomes of a session next. `None`: the one that was named has ended. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<(String, Update)>> {
         loop {
             let (session, screen) = match (&mut self.now, &mut self.sessions) {
                 (Some(now), _) => now,
@@ -219,24 +224,19 @@ impl Screen {
                     self.now.insert((session, screen))
                 }
             };
-            match screen.next().await {
-                Some(ScreenUpdate::Changed(change)) => {
-                    let buffer = buffer(session, &change, self.format, self.shown.as_deref());
-                    self.shown = Some(change.snapshot);
-                    return Ok(Some(buffer));
-                }
-                Some(_) => {}
+            let update = match screen.next().await {
+                Some(ScreenUpdate::Changed(change)) => Update::Changed(change.snapshot),
+                Some(_) => continue,
                 None => {
                     let ended = session.ended().await;
-                    let last = proto::ScreenBuffer {
-                        session_id: session.info().id.to_string(),
-                        end: end(ended.exit_code(), SessionOutcome::of(&ended)),
-                        ..proto::ScreenBuffer::default()
-                    };
-                    (self.now, self.shown) = (None, None);
-                    return Ok(Some(last));
+                    over(ended.exit_code(), SessionOutcome::of(&ended))
                 }
+            };
+            let id = session.info().id.to_string();
+            if matches!(update, Update::Over { .. }) {
+                self.now = None;
             }
+            return Ok(Some((id, update)));
         }
     }
 }
@@ -245,7 +245,13 @@ pub(super) async fn screens(daemon: &Daemon, request: proto::SubscribeScreenRequ
     let mut screen = Screen::follow(daemon, &request).await?;
     Ok(stream(daemon, None, move |send| {
         Box::pin(async move {
-            while let Some(buffer) = screen.next().await? {
+            let mut shown = None;
+            while let Some((session, update)) = screen.next().await? {
+                let buffer = buffer(session, &update, request.format(), shown.as_deref());
+                shown = match update {
+                    Update::Changed(snapshot) => Some(snapshot),
+                    Update::Over { .. } => None,
+                };
                 if send.send(Ok(buffer)).await.is_err() {
                     break;
                 }
@@ -255,32 +261,33 @@ pub(super) async fn screens(daemon: &Daemon, request: proto::SubscribeScreenRequ
     }))
 }
 
-fn end(exit_code: Option<i32>, outcome: SessionOutcome) -> Option<proto::SessionEnd> {
-    Some(proto::SessionEnd { exit_code: exit_code.unwrap_or(255), outcome: outcome.as_str().to_owned() })
+fn over(exit_code: Option<i32>, outcome: SessionOutcome) -> Update {
+    Update::Over { exit_code: exit_code.unwrap_or(255), outcome }
 }
 
-/// Returns the last message about a session that has ended, from its log. `None` if it has no log, or its end is not known.
-async fn past(logs: PathBuf, session: String) -> Result<Option<proto::ScreenBuffer>> {
+/// Returns the end of a session that has ended, from its log. `None` if it has no log, or its end is not known.
+async fn past(logs: PathBuf, session: String) -> Result<Option<Update>> {
     let find = move || {
         let is_it = |log: &SessionLog| log.session.as_ref().is_some_and(|id| id.as_str() == session);
         let log = SessionLog::list(&logs)?.into_iter().find(is_it).filter(|log| !log.is_running());
-        let ended = log.and_then(|log| Some((log.outcome()?, log.spent?.exit_code)));
-        Ok(ended.map(|(outcome, code)| proto::ScreenBuffer {
-            session_id: session,
-            end: end(code, outcome),
-            ..proto::ScreenBuffer::default()
-        }))
+        Ok(log.and_then(|log| Some(over(log.spent.as_ref()?.exit_code, log.outcome()?))))
     };
     blocking(find).await
 }
 
 fn buffer(
-    session: &Session,
-    change: &ScreenChange,
+    session_id: String,
+    update: &Update,
     format: proto::ScreenFormat,
     shown: Option<&Snapshot>,
 ) -> proto::ScreenBuffer {
-    let snapshot = &change.snapshot;
+    let snapshot = match update {
+        Update::Changed(snapshot) => snapshot,
+        Update::Over { exit_code, outcome } => {
+            let end = proto::SessionEnd { exit_code: *exit_code, outcome: outcome.as_str().to_owned() };
+            return proto::ScreenBuffer { session_id, end: Some(end), ..proto::ScreenBuffer::default() };
+        }
+    };
     let (lines, cells) = match format {
         proto::ScreenFormat::Unspecified => {
             (snapshot.lines.iter().map(|line| diff::line(line)).collect(), Vec::new())
@@ -292,7 +299,7 @@ fn buffer(
         }
     };
     proto::ScreenBuffer {
-        session_id: session.info().id.to_string(),
+        session_id,
         rows: snapshot.size.rows().into(),
         cols: snapshot.size.cols().into(),
         cursor_row: snapshot.cursor.row.into(),

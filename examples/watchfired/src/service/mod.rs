@@ -23,7 +23,7 @@ use watchfire_core::{Error, ErrorKind, Result};
 use crate::Daemon;
 
 pub(crate) use agents::size;
-pub(crate) use follow::Screen;
+pub(crate) use follow::{Screen, Update};
 pub use projects::earlier;
 pub use report::{history, queue};
 

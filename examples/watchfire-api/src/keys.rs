@@ -1,4 +1,4 @@
-//! Finds Watchfire's own keys in what a person types into an agent's terminal.
+//! Watchfire's own keys among those that a person types into an agent's terminal.
 
 use std::time::{Duration, Instant};
 
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 const TWICE: Duration = Duration::from_secs(1);
 
 /// The bytes around a paste. Everything between them is text.
-pub(super) const PASTE: &[u8] = b"\x1b[200~";
-pub(super) const PASTED: &[u8] = b"\x1b[201~";
+const PASTE: &[u8] = b"\x1b[200~";
+const PASTED: &[u8] = b"\x1b[201~";
 
 /// A key of ours, held with Ctrl.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Ctrl {
+struct Ctrl {
     /// `c` or `]`.
-    pub(super) key: char,
+    key: char,
     /// Number of bytes.
-    pub(super) length: usize,
+    length: usize,
     /// True if the key was released, which only kitty's protocol reports.
-    pub(super) released: bool,
+    released: bool,
 }
 
 impl Ctrl {
     /// Reads Ctrl+C or Ctrl+] at the start of `typed`: as a byte, or in kitty's protocol, which the agent may have asked for.
-    pub(super) fn read(typed: &[u8]) -> Option<Self> {
+    fn read(typed: &[u8]) -> Option<Self> {
         let short = |key| Some(Self { key, length: 1, released: false });
         match typed {
             [b'\x03', ..] => short('c'),
@@ -56,7 +56,7 @@ impl Ctrl {
 
 /// Filter that takes our keys out of the typed bytes.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub struct Keys {
     literal: bool,
     pasting: bool,
     /// Time of a Ctrl+C after which nothing else was typed.
@@ -65,7 +65,7 @@ pub(super) struct Keys {
 
 /// Result of one read.
 #[derive(Debug, PartialEq)]
-pub(super) enum Key {
+pub enum Key {
     /// Bytes for the agent.
     Through(Vec<u8>),
     /// The chat is to end.
@@ -74,7 +74,7 @@ pub(super) enum Key {
 
 impl Keys {
     /// Takes in the bytes of one read, at the time `now`.
-    pub(super) fn take_in(&mut self, mut typed: &[u8], now: Instant) -> Key {
+    pub fn take_in(&mut self, mut typed: &[u8], now: Instant) -> Key {
         let mut through = Vec::with_capacity(typed.len());
         while !typed.is_empty() {
             let ours = Ctrl::read(typed);
@@ -115,6 +115,36 @@ impl Keys {
             typed = tail;
         }
         Key::Through(through)
+    }
+}
+
+/// Looks for the key that detaches, Ctrl+].
+#[derive(Debug, Default)]
+pub struct Detaching {
+    /// Inside of a paste everything is text.
+    pasting: bool,
+}
+
+impl Detaching {
+    /// Returns the bytes of one read that come before the key, or all.
+    pub fn before<'a>(&mut self, typed: &'a [u8]) -> &'a [u8] {
+        for at in 0..typed.len() {
+            let rest = &typed[at..];
+            if self.pasting {
+                self.pasting = !rest.starts_with(PASTED);
+            } else if rest.starts_with(PASTE) {
+                self.pasting = true;
+            } else if Ctrl::read(rest).is_some_and(|key| key.key == ']' && !key.released) {
+                return &typed[..at];
+            }
+        }
+        typed
+    }
+
+    /// Returns true inside of a paste.
+    #[must_use]
+    pub fn is_pasting(&self) -> bool {
+        self.pasting
     }
 }
 
@@ -173,5 +203,22 @@ mod tests {
         let mut keys = Keys::default();
         assert_eq!(keys.take_in(b"\x1b[99;5u\x1b[99;5:3u", now), sent(b"\x1b[99;5u\x1b[99;5:3u"));
         assert_eq!(keys.take_in(b"\x1b[99;5u", now), Key::End);
+    }
+
+    #[test]
+    fn the_key_that_detaches_counts_anywhere_but_in_a_paste() {
+        let before = |typed: &[u8]| Detaching::default().before(typed).to_vec();
+        assert_eq!(before(b"abc"), b"abc");
+        assert_eq!(before(b"\x1d"), b"");
+        assert_eq!(before(b"ab\x1dcd"), b"ab");
+        assert_eq!(before(b"ab\x1b[93;5u"), b"ab");
+        assert_eq!(before(b"ab\x1b[1098::93;5:1u"), b"ab");
+        assert_eq!(before(b"\x1b[200~a\x1db\x1b[201~c\x1dd"), b"\x1b[200~a\x1db\x1b[201~c");
+        // A paste may come in several reads.
+        let mut keys = Detaching::default();
+        assert_eq!(keys.before(b"\x1b[200~a"), b"\x1b[200~a");
+        assert_eq!(keys.before(b"\x1d"), b"\x1d");
+        assert_eq!(keys.before(b"\x1b[201~"), b"\x1b[201~");
+        assert_eq!(keys.before(b"\x1d"), b"");
     }
 }

@@ -1,11 +1,8 @@
 //! What has left the agent's screen, shown in place of the screen while the person scrolls.
 
-use watchfire_client::ApiError;
-use watchfire_client::Daemon;
-use watchfire_client::daemon_proto::ScrollbackRequest;
+use watchfire_core::session::Session;
 use watchfire_core::terminal::{Modes, Size, Snapshot};
 use watchfire_term::diff;
-use watchfire_tui::ascii;
 
 /// The key that begins to scroll, as a terminal sends it.
 const PAGE_UP: &[u8] = b"\x1b[5~";
@@ -93,30 +90,17 @@ impl Back {
     }
 
     /// Returns what paints the lines from this place on: those that have left the screen, and then the screen's own.
-    ///
-    /// # Errors
-    /// The errors of `GetScrollback`.
-    pub(super) async fn paint(
-        self,
-        daemon: &Daemon,
-        (project, session): (&str, &str),
-        screen: &Snapshot,
-        size: Size,
-    ) -> Result<String, ApiError> {
+    pub(super) async fn paint(self, session: &Session, screen: &Snapshot, size: Size) -> String {
         let end = screen.scrollback.end;
-        let request = ScrollbackRequest {
-            meta: None,
-            project_id: project.to_owned(),
-            session_id: session.to_owned(),
-            offset: self.first,
-            limit: u32::try_from(height(size).min(end.saturating_sub(self.first))).unwrap_or(u32::MAX),
-        };
-        let answer = daemon.agents().get_scrollback(request).await?.into_inner();
-        let (offset, lines) = (answer.offset, answer.lines);
+        session.caught_up().await;
+        let last = end.min(self.first.saturating_add(height(size)));
+        let lines = session.scrollback(self.first..last);
+        // What is not kept any more is left out at the beginning.
+        let offset = last.saturating_sub(lines.len() as u64);
         let line = |number: u64| match usize::try_from(number.saturating_sub(end)) {
             _ if number < end => {
                 let at = number.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
-                at.and_then(|at| lines.get(at)).cloned().unwrap_or_default()
+                at.and_then(|at| lines.get(at)).map(|line| diff::line(line)).unwrap_or_default()
             }
             Ok(at) => screen.lines.get(at).map(|line| diff::line(line)).unwrap_or_default(),
             Err(_) => String::new(),
@@ -127,13 +111,13 @@ impl Back {
         }
         let told = format!("line {} of {end}: {KEYS}", self.first + 1);
         out += &bar(size, &told);
-        Ok(out)
+        out
     }
 }
 
 /// Returns what paints words on the last row of the terminal.
 pub(super) fn bar(size: Size, words: &str) -> String {
-    format!("\x1b[{};1H\x1b[0;7m{}\x1b[K\x1b[m", size.rows(), ascii::shown(words))
+    format!("\x1b[{};1H\x1b[0;7m{}\x1b[K\x1b[m", size.rows(), words)
 }
 
 /// Returns the number of lines that are shown. The last row says where they are.
