@@ -237,7 +237,7 @@ impl Session {
             shared.reply(opening, None);
         }
         // Before the pump runs: an agent that prints at once and then waits paints its screen only then.
-        let painted = shared.screen.changes();
+        let painted = shared.screen.looks();
         let stream = (read_for == ReadFor::Tokens).then(|| Arc::clone(&parts.backend));
         // In a task of its own, so that its panic is caught below and ends this session alone.
         let (sinks, clock) = (parts.sinks, Arc::clone(&parts.clock));

@@ -1,5 +1,5 @@
-//! The least that a key costs where the agent's output is written down by one program before another one shows it: three programs that
-//! only pass bytes on, without a runtime, an emulator or a protocol. `attach` has the same three, and no bench of it can be faster.
+//! The least that a key costs where the agent's output is written down by one program before another one shows it: two programs that only
+//! pass bytes on, without a runtime, an emulator or a protocol. `attach` has the same two, and no bench of it can be faster.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,14 +15,13 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use crate::screen::{Effect, Line, Program};
 use crate::world::Done;
 
-const VIEWER: &str = "be-the-floor's-viewer";
 const SERVER: &str = "be-the-floor's-server";
 const GUARDIAN: &str = "be-the-floor's-guardian";
 
-/// Starts the three programs around `cat`, with the record below a folder.
+/// Starts the two programs around `cat`, with the record below a folder.
 pub(crate) fn begin(folder: &Path) -> Done<Program> {
     let mut command = Command::new("setsid");
-    command.arg("--ctty").arg(std::env::current_exe()?).arg(VIEWER).arg(folder.join("record"));
+    command.arg("--ctty").arg(std::env::current_exe()?).arg(SERVER).arg(folder.join("record"));
     let mut program = Program::begin(command, Line::Near)?;
     program.effect = Effect::Left(120);
     program.settle();
@@ -32,7 +31,6 @@ pub(crate) fn begin(folder: &Path) -> Done<Program> {
 /// Plays the role that the arguments name, if they name one.
 pub(crate) fn is_role(args: &[String]) -> Done<bool> {
     match args {
-        [role, record] if role == VIEWER => view(record)?,
         [role, record] if role == SERVER => serve(record)?,
         [role, record] if role == GUARDIAN => {
             let mut record = File::create(record)?;
@@ -44,21 +42,11 @@ pub(crate) fn is_role(args: &[String]) -> Done<bool> {
     Ok(true)
 }
 
-/// Passes on what the terminal types, and shows what the server says.
-fn view(record: &str) -> Done {
+/// Passes keys to the program's terminal, and what its guardian has written down to the person's.
+fn serve(record: &str) -> Done {
     let mut modes = tcgetattr(stdin())?;
     modes.make_raw();
     tcsetattr(stdin(), OptionalActions::Now, &modes)?;
-    let (server, theirs) = UnixStream::pair()?;
-    let mut child = start(SERVER, record, theirs.into(), Stdio::null())?;
-    between((stdin(), &[server.as_fd()]), (server.as_fd(), &[stdout()]))?;
-    drop(server);
-    child.wait()?;
-    Ok(())
-}
-
-/// Passes keys to the program's terminal, and what its guardian has written down to the viewer.
-fn serve(record: &str) -> Done {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&terminal)?;
     unlockpt(&terminal)?;
@@ -68,7 +56,7 @@ fn serve(record: &str) -> Done {
     let mut cat = cat.args(["--ctty", "cat"]).stdin(open()?).stdout(open()?).stderr(open()?).spawn()?;
     let (guardian, theirs) = UnixStream::pair()?;
     let mut child = start(GUARDIAN, record, terminal.try_clone()?, OwnedFd::from(theirs).into())?;
-    between((stdin(), &[terminal.as_fd()]), (guardian.as_fd(), &[stdin()]))?;
+    between((stdin(), &[terminal.as_fd()]), (guardian.as_fd(), &[stdout()]))?;
     cat.kill()?;
     cat.wait()?;
     drop((terminal, guardian));

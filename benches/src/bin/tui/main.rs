@@ -1,12 +1,13 @@
 //! The terminal interface: the time from a key to the screen, and its rest, beside tmux, lazygit, gitui and tig.
 //!
-//! `cargo build --release -p watchfire; cargo run --release -p watchfire-benches --bin tui [-- --json] [quiet] [busy]`
+//! `cargo build --release -p watchfire; cargo run --release -p watchfire-benches --bin tui [-- --json] [echo] [quiet] [busy]`
 //!
 //! All run on a terminal of 120 by 40 that our emulator plays, and a key counts until the picture shows its effect:
 //!
 //! - with nothing at work: ours with 5,000 tasks, lazygit, gitui and tig with 5,000 commits (the selection moves), tmux with `cat` (the key is seen);
 //! - with 20 programs that print at full speed: ours beside tmux with as many windows;
-//! - the same with `watchfire attach` to `cat`, beside tmux with `cat`, and beside three programs that only pass bytes on;
+//! - with `watchfire attach` to `cat` (the key is seen): with nothing else at work in turns with tmux and `cat`, and with two programs that only
+//!   pass bytes on; and beside the 20 programs;
 //! - over a line of 50 KB a second and 200 ms there and back, while what is on the screen prints at full speed;
 //! - at rest: CPU and bytes.
 
@@ -22,6 +23,8 @@ use world::{Done, World};
 
 /// Keys of one row.
 const KEYS: usize = 200;
+/// Turns of the programs that take turns.
+const TURNS: usize = 5;
 /// Down and up.
 const MOVE: [&str; 2] = ["\x1b[B", "\x1b[A"];
 /// Programs that print.
@@ -38,6 +41,9 @@ fn main() -> Done {
     let wanted =
         |name: &str| args.iter().all(|arg| arg.starts_with("--")) || args.iter().any(|arg| arg == name);
     let mut report = Report::default();
+    if wanted("echo") {
+        echo(&mut report)?;
+    }
     if wanted("quiet") {
         quiet(&mut report)?;
     }
@@ -63,6 +69,33 @@ fn add(report: &mut Report, section: &str, name: &str, mut samples: Vec<f64>) {
 /// Presses two keys in turn, and returns the times until the picture is another one.
 fn press(program: &mut Program, keys: [&str; 2], count: usize) -> Done<Vec<f64>> {
     (0..count).map(|at| program.press(keys[at % 2])).collect()
+}
+
+/// In turns, so that what the machine does meanwhile meets all of them.
+fn echo(report: &mut Report) -> Done {
+    let world = World::new(0, 0)?;
+    let mut tmux = world.tmux(0, Line::Near);
+    let mut ours = world.attached()?;
+    let programs = [
+        ("tmux, cat", tmux.as_mut().map(|tmux| &mut tmux.program)),
+        ("two programs that pass bytes on, cat", Some(&mut world.floor()?)),
+        ("watchfire attach, cat", ours.as_mut()),
+    ];
+    let mut taken: Vec<_> = programs.into_iter().map(|(name, program)| (name, program, Vec::new())).collect();
+    for _ in 0..TURNS {
+        for (_, program, times) in &mut taken {
+            if let Some(program) = program {
+                times.append(&mut press(program, ["x", "y"], KEYS)?);
+            }
+        }
+    }
+    for (name, program, times) in taken {
+        match program {
+            Some(_) => add(report, "a key to an agent and back, nothing else at work", name, times),
+            None => report.skip(name, "not installed, or not built: cargo build --release -p watchfire"),
+        }
+    }
+    Ok(())
 }
 
 fn quiet(report: &mut Report) -> Done {
@@ -92,18 +125,7 @@ fn quiet(report: &mut Report) -> Done {
         add(report, section, &format!("{name}, 5,000 commits"), press(&mut program, MOVE, KEYS)?);
         others.push((name, program));
     }
-    let mut tmux = world.tmux(0, Line::Near);
-    match &mut tmux {
-        Some(tmux) => add(report, section, "tmux, cat", press(&mut tmux.program, ["x", "y"], KEYS)?),
-        None => report.skip("tmux", "not installed"),
-    }
-    add(
-        report,
-        section,
-        "three programs that pass bytes on, cat",
-        press(&mut world.floor()?, ["x", "y"], KEYS)?,
-    );
-    attached(report, section, &world)?;
+    let tmux = world.tmux(0, Line::Near);
     rest(report, "ours, 5,000 tasks", &ours);
     others.iter().for_each(|(name, program)| rest(report, name, program));
     tmux.iter().for_each(|tmux| rest(report, "tmux", &tmux.program));

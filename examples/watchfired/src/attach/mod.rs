@@ -115,20 +115,18 @@ async fn follow(
     let terminal =
         terminal.map_err(|error| other_release("no terminal that can be drawn on").with_source(error))?;
     let request = timeout(SILENT, client.request()).await;
-    let mut request = request.unwrap_or_else(|_| Err(other_release("no request in time")))?;
-    let screen = Screen::follow(
-        daemon,
-        &SubscribeScreenRequest {
-            project_id: request.project_id.clone(),
-            session_id: request.session_id.clone(),
-            meta: Some(RequestMeta {
-                origin: "cli".to_owned(),
-                client_id: std::mem::take(&mut request.client_id),
-                version: std::mem::take(&mut request.version),
-            }),
-            ..SubscribeScreenRequest::default()
-        },
-    )
-    .await?;
-    viewer.insert(Viewer::new(daemon, terminal, &mut request).await).show(screen, client).await
+    let request = request.unwrap_or_else(|_| Err(other_release("no request in time")))?;
+    let follow = SubscribeScreenRequest {
+        project_id: request.project_id.clone(),
+        session_id: request.session_id.clone(),
+        meta: Some(RequestMeta {
+            origin: "cli".to_owned(),
+            client_id: request.client_id.clone(),
+            version: request.version.clone(),
+        }),
+        ..SubscribeScreenRequest::default()
+    };
+    // First: it has keys, which an error gives back.
+    let viewer = viewer.insert(Viewer::new(daemon, terminal, request).await);
+    viewer.show(Screen::follow(daemon, &follow).await?, client).await
 }

@@ -35,8 +35,17 @@ impl Terminal {
 
     /// Waits for what is typed next. Cancel safe. Returns `None` once the terminal is gone.
     pub(super) async fn read(&self, into: &mut [u8]) -> Option<usize> {
-        let read = |fd: &OwnedFd| Ok(rustix::io::read(fd, &mut *into)?);
-        self.0.async_io(Interest::READABLE, read).await.ok().filter(|read| *read > 0)
+        loop {
+            let mut ready = self.0.readable().await.ok()?;
+            let read = ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut *into)?));
+            let Ok(read) = read else { continue };
+            let read = read.ok().filter(|read| *read > 0)?;
+            if read < into.len() {
+                // The next look would find nothing.
+                ready.clear_ready();
+            }
+            return Some(read);
+        }
     }
 
     /// Draws as much as the terminal takes now.

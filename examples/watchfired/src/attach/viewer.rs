@@ -35,18 +35,17 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    pub(super) async fn new(daemon: &Daemon, terminal: Terminal, request: &mut AttachRequest) -> Self {
-        let AttachRequest { project_id, session_id, read_only, is_chat, .. } = &*request;
+    pub(super) async fn new(daemon: &Daemon, terminal: Terminal, request: AttachRequest) -> Self {
         // One that has ended takes nothing more, and its end is told by its screen.
-        let session = daemon.session(project_id, session_id).await.ok();
+        let session = daemon.session(&request.project_id, &request.session_id).await.ok();
         let size = if request.keeps_size { Given::lost() } else { Given::default() };
         let mut viewer = Self {
-            read_only: *read_only,
-            is_chat: *is_chat,
+            read_only: request.read_only,
+            is_chat: request.is_chat,
             session: session.clone(),
             shown: Shown::begin(terminal),
             size,
-            typing: Typing::new(session, std::mem::take(&mut request.typed)),
+            typing: Typing::new(session, request.typed),
             detaching: Detaching::default(),
             keys: Keys::default(),
         };

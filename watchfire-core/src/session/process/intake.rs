@@ -13,6 +13,8 @@ use crate::terminal::Size;
 
 /// Size of the buffer for reads: as much as a terminal gives at once. The pages of a larger one would stay with each guardian.
 const READ: usize = 4096;
+/// Number of bytes that are fewer than a program prints at full speed.
+const FEW: usize = 64;
 /// Upper bound for one round, after which children and orders get their turn.
 const ROUND: u64 = 256 * 1024;
 /// Lead over an orchestrator that reads. Beyond it the agent has to wait: its output would otherwise leave the
@@ -88,7 +90,7 @@ impl Intake {
             self.resume_at = None;
         }
         if self.may_read() {
-            self.read_round();
+            self.read_round(false);
         }
     }
 
@@ -96,13 +98,13 @@ impl Intake {
     /// output.
     pub(super) fn finish(mut self, code: Option<i32>) -> u64 {
         // The kernel's buffers are empty after a round. A stranger that still has the terminal open may write for ever.
-        self.read_round();
+        self.read_round(true);
         let end = self.end();
         self.recorder.finish(code);
         end
     }
 
-    fn read_round(&mut self) {
+    fn read_round(&mut self, is_last: bool) {
         let until = self.end().saturating_add(ROUND);
         let mut buffer = [0; READ];
         while let Some(fd) = &self.fd
@@ -110,7 +112,13 @@ impl Intake {
         {
             match rustix::io::read(fd, &mut buffer) {
                 Ok(0) => self.fd = None,
-                Ok(count) => self.recorder.push(buffer.get(..count).unwrap_or_default()),
+                Ok(count) => {
+                    self.recorder.push(buffer.get(..count).unwrap_or_default());
+                    // An echo, most likely, after which there is nothing: it is reported sooner without a look.
+                    if count < FEW && !is_last {
+                        return;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 // A terminal, while no process has its other side open. One may open it again.

@@ -30,6 +30,7 @@ pub(in crate::session) struct Screen {
     fed: Mutex<Fed>,
     /// True once the output has ended. Every change of the screen is sent, too.
     changed: watch::Sender<bool>,
+    looked_at: watch::Sender<bool>,
     /// Time of the last change, in microseconds of the clock's boot time.
     painted: AtomicU64,
     log: Log,
@@ -102,6 +103,7 @@ impl Screen {
         Self {
             fed: Mutex::new(fed),
             changed: watch::Sender::new(false),
+            looked_at: watch::Sender::new(false),
             painted: AtomicU64::default(),
             log,
             clock,
@@ -124,7 +126,7 @@ impl Screen {
         drop(fed);
         self.note_paint();
         // After the lock is released, so that woken readers do not queue for it.
-        self.changed.send_replace(false);
+        self.tell(|over| *over = false);
         replies
     }
 
@@ -176,6 +178,12 @@ impl Screen {
         (redraw.len() <= LARGEST).then(|| Checkpoint { offset: fed.offset(), line, size, redraw })
     }
 
+    /// Wakes those who look at it now and then, and after them those who show it: who is woken last runs first.
+    fn tell(&self, change: fn(&mut bool)) {
+        self.looked_at.send_modify(change);
+        self.changed.send_modify(change);
+    }
+
     fn note_paint(&self) {
         let now = self.clock.boot_time().as_micros();
         self.painted.store(u64::try_from(now).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -194,7 +202,7 @@ impl Screen {
     /// Shows the screen from now on.
     pub(in crate::session) fn catch_up(&self) {
         if std::mem::take(&mut self.lock().behind) {
-            self.changed.send_modify(|_| {});
+            self.tell(|_| {});
         }
     }
 
@@ -226,7 +234,7 @@ impl Screen {
     /// Ends the output: attachments deliver the rest and end.
     pub(in crate::session) fn finish(&self) {
         self.lock().behind = false;
-        self.changed.send_replace(true);
+        self.tell(|over| *over = true);
     }
 
     pub(in crate::session) fn resize(&self, size: Size) {
@@ -241,7 +249,7 @@ impl Screen {
         drop(fed);
         self.note_paint();
         // Keeps the value: a resize after the end must not look like more output.
-        self.changed.send_modify(|_| {});
+        self.tell(|_| {});
     }
 
     pub(in crate::session) fn snapshot(&self) -> Arc<Snapshot> {
@@ -259,6 +267,11 @@ impl Screen {
     /// Returns the offset of the output that it shows.
     pub(in crate::session) fn offset(&self) -> u64 {
         self.lock().offset()
+    }
+
+    /// Returns a receiver of changes of the screen, for one who can wait a moment.
+    pub(in crate::session) fn looks(&self) -> watch::Receiver<bool> {
+        self.looked_at.subscribe()
     }
 
     /// Returns a receiver of changes of the screen.

@@ -119,6 +119,9 @@ pub(in crate::session) async fn run(
         }
         offset = output.next_offset();
         if !output.bytes.is_empty() {
+            // It reads a file of the agent's, which has nothing to do with these bytes. Those who show the screen are woken after it, and
+            // so before it has run.
+            shared.stirred.notify_one();
             // First the screen and the log, then everything that reads them: a woken reader has to find these
             // bytes.
             let old = usize::try_from(answered.saturating_sub(output.offset)).unwrap_or(usize::MAX);
@@ -130,7 +133,6 @@ pub(in crate::session) async fn run(
             if let Some(file) = &mut sinks.file {
                 file.push(&output.bytes).await;
             }
-            shared.stirred.notify_one();
             match &stream {
                 Some(backend) => read_lines(&shared, &**backend, &splitter.push(&output.bytes)),
                 None if shared.converses() => hear(&shared, &splitter.push(&output.bytes)),
