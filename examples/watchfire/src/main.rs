@@ -56,12 +56,7 @@ fn main() -> ExitCode {
     raise_descriptor_limit();
     // Kept, because the command consumes the rest and a failure is printed after it.
     let json = cli.json;
-    let mut runtime = match cli.command {
-        // A key that goes from thread to thread is late by a wakeup for each.
-        Some(Command::Attach(_)) => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    let ended = runtime
+    let ended = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::from(Error::io("starting the runtime", error)))

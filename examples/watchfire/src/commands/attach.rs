@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
     let (viewer, home, daemon) = ready(context, args).await.map_err(refused)?;
     match viewer.show(&home, daemon).await? {
         End::Detached => {
-            context.out.line("detached; the agent goes on");
+            farewell(context, "detached; the agent goes on");
             Ok(Exit::Good)
         }
         End::Ended => {
@@ -82,6 +82,13 @@ pub(crate) async fn run(context: &Context, args: AttachArgs) -> Result<Exit> {
             Ok(Exit::Of(u8::try_from(exit_code).unwrap_or(NOT_ATTACHED)))
         }
         End::Gone(failure) => Err(failure),
+    }
+}
+
+/// Prints the last words, unless the terminal was closed, which is a way to detach.
+fn farewell(context: &Context, words: &str) {
+    if terminal::is_interactive() {
+        context.out.line(words);
     }
 }
 
@@ -152,7 +159,7 @@ pub(super) async fn chat(
         daemon.agents().start_agent(request).await.map_err(|error| of_chat(error.into()))?.into_inner();
     let viewer = Viewer { project: project_id, session: begun.session_id, is_chat: true, read_only: false };
     match viewer.show(place.home.path(), daemon).await? {
-        End::Detached => context.out.line("detached; the chat goes on: watchfire attach"),
+        End::Detached => farewell(context, "detached; the chat goes on: watchfire attach"),
         End::Ended | End::Over(_) => {
             let notices = tokio::time::timeout(BACK, notices(log)).await.unwrap_or_default();
             notices.iter().for_each(|notice| context.out.line(notice));
