@@ -7,8 +7,26 @@ use std::time::{Duration, Instant};
 const TWICE: Duration = Duration::from_secs(1);
 
 /// The bytes around a paste. Everything between them is text.
-const PASTE: &[u8] = b"\x1b[200~";
-const PASTED: &[u8] = b"\x1b[201~";
+const PASTE: &[u8; 6] = b"\x1b[200~";
+const PASTED: &[u8; 6] = b"\x1b[201~";
+
+/// Finds pastes in what is typed, also where their marks come in two reads.
+#[derive(Debug, Default)]
+struct Pastes {
+    /// True inside of one.
+    is_open: bool,
+    last: [u8; PASTE.len()],
+}
+
+impl Pastes {
+    fn see(&mut self, typed: &[u8]) {
+        for byte in typed {
+            self.last.rotate_left(1);
+            self.last[PASTE.len() - 1] = *byte;
+            self.is_open = if self.is_open { self.last != *PASTED } else { self.last == *PASTE };
+        }
+    }
+}
 
 /// A key of ours, held with Ctrl.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,7 +76,7 @@ impl Ctrl {
 #[derive(Debug, Default)]
 pub struct Keys {
     literal: bool,
-    pasting: bool,
+    pastes: Pastes,
     /// Time of a Ctrl+C after which nothing else was typed.
     interrupted: Option<Instant>,
 }
@@ -79,12 +97,9 @@ impl Keys {
         while !typed.is_empty() {
             let ours = Ctrl::read(typed);
             let mut passed = ours.map_or(1, |key| key.length);
-            if self.pasting {
+            if self.pastes.is_open {
                 // Ctrl+C inside of a paste is text, not a key.
                 passed = 1;
-                if typed.starts_with(PASTED) {
-                    (self.pasting, passed) = (false, PASTED.len());
-                }
             } else if let Some(key) = ours.filter(|key| key.released) {
                 // It belongs to the key that was pressed before: the literal one has nothing of it.
                 if key.key == ']' {
@@ -106,11 +121,11 @@ impl Keys {
                         typed = &typed[passed..];
                         continue;
                     }
-                    None if typed.starts_with(PASTE) => (self.pasting, passed) = (true, PASTE.len()),
                     None => {}
                 }
             }
             let (keys, tail) = typed.split_at(passed);
+            self.pastes.see(keys);
             through.extend_from_slice(keys);
             typed = tail;
         }
@@ -120,23 +135,17 @@ impl Keys {
 
 /// Looks for the key that detaches, Ctrl+].
 #[derive(Debug, Default)]
-pub struct Detaching {
-    /// Inside of a paste everything is text.
-    pasting: bool,
-}
+pub struct Detaching(Pastes);
 
 impl Detaching {
-    /// Returns the bytes of one read that come before the key, or all.
+    /// Returns the bytes of one read that come before the key, or all. Inside of a paste everything is text.
     pub fn before<'a>(&mut self, typed: &'a [u8]) -> &'a [u8] {
         for at in 0..typed.len() {
-            let rest = &typed[at..];
-            if self.pasting {
-                self.pasting = !rest.starts_with(PASTED);
-            } else if rest.starts_with(PASTE) {
-                self.pasting = true;
-            } else if Ctrl::read(rest).is_some_and(|key| key.key == ']' && !key.released) {
+            let key = Ctrl::read(&typed[at..]).filter(|_| !self.0.is_open);
+            if key.is_some_and(|key| key.key == ']' && !key.released) {
                 return &typed[..at];
             }
+            self.0.see(&typed[at..=at]);
         }
         typed
     }
@@ -144,7 +153,7 @@ impl Detaching {
     /// Returns true inside of a paste.
     #[must_use]
     pub fn is_pasting(&self) -> bool {
-        self.pasting
+        self.0.is_open
     }
 }
 
@@ -187,6 +196,15 @@ mod tests {
     }
 
     #[test]
+    fn a_paste_may_come_in_parts() {
+        let mut keys = Keys::default();
+        for part in [&b"\x1b[2"[..], b"00~a\x03", b"\x03\x1d", b"\x1b[201", b"~"] {
+            assert_eq!(through(&mut keys, part), part);
+        }
+        assert_eq!(through(&mut keys, b"\x1d"), b"", "a key of ours again");
+    }
+
+    #[test]
     fn ctrl_c_goes_through_and_twice_quickly_it_ends_the_chat() {
         let (mut keys, now) = (Keys::default(), Instant::now());
         let after = |millis| now + Duration::from_millis(millis);
@@ -219,6 +237,12 @@ mod tests {
         assert_eq!(keys.before(b"\x1b[200~a"), b"\x1b[200~a");
         assert_eq!(keys.before(b"\x1d"), b"\x1d");
         assert_eq!(keys.before(b"\x1b[201~"), b"\x1b[201~");
+        assert_eq!(keys.before(b"\x1d"), b"");
+        // And so may its marks.
+        let mut keys = Detaching::default();
+        for part in [&b"\x1b[2"[..], b"00~", b"\x1d", b"\x1b[20", b"1~"] {
+            assert_eq!(keys.before(part), part);
+        }
         assert_eq!(keys.before(b"\x1d"), b"");
     }
 }

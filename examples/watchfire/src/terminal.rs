@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::process::getsid;
 use rustix::termios::{
@@ -30,6 +30,10 @@ struct Before {
 /// paste, key and colour modes.
 const RESET: &str = "\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\
     \x1b[<u\x1b[>4;0m\x1b[?1049l\x1b[?25h\x1b[0 q\x1b[0m\r\n";
+/// The same of a terminal that was lent to the daemon, which may have been killed in the middle of a sequence, while it drew in a part of the
+/// screen and without wrapping.
+const TAKE_BACK: &str = "\x18\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b[?5l\x1b[?66l\x1b>\
+    \x1b[=0u\x1b[>4;0m\x1b[r\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0 q\x1b[0m\r\n";
 const SHOW_CURSOR: &str = "\x1b[0m\x1b[?25h";
 const HIDE_CURSOR: &str = "\x1b[?25l";
 
@@ -104,6 +108,11 @@ pub(crate) fn raw() -> Result<Changed> {
     change(if is_dumb() { "\r\n" } else { RESET }, Termios::make_raw)
 }
 
+/// Switches to raw mode, for a terminal that is lent to the daemon.
+pub(crate) fn raw_to_lend() -> Result<Changed> {
+    change(TAKE_BACK, Termios::make_raw)
+}
+
 /// Turns off the echo and hides the cursor, for drawing. Ctrl+C still sends a signal.
 pub(crate) fn quiet() -> Result<Changed> {
     let changed = change(SHOW_CURSOR, |modes| modes.local_modes.remove(LocalModes::ECHO))?;
@@ -148,6 +157,13 @@ fn write(sequence: &str) {
 /// # Errors
 /// I/O errors of the last way that was tried.
 pub(crate) fn own() -> io::Result<OwnedFd> {
+    let device = |fd: BorrowedFd<'_>| fstat(fd).map(|stat| stat.st_rdev);
+    // One may be known as `/dev/tty`: a session has but one terminal.
+    let is_one = device(stdin().as_fd())? == device(stdout().as_fd())?
+        || tcgetsid(stdin()).is_ok_and(|session| tcgetsid(stdout()) == Ok(session));
+    if !is_one {
+        return Err(io::Error::other("standard input and output are two terminals"));
+    }
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let by_name = || open(&ttyname(stdin(), Vec::new())?, flags, Mode::empty());
     // In a container the name may mean nothing; and after `su` the terminal is another person's, but still ours to use.
@@ -199,4 +215,20 @@ impl Keyboard {
 fn has_input(fd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use watchfire_core::terminal::Modes;
+    use watchfire_term::diff;
+
+    use super::*;
+
+    #[test]
+    fn what_a_daemon_turns_on_is_turned_off() {
+        let modes = diff::modes(Modes::from_bits(u16::MAX), Modes::default());
+        for sequence in modes.split_inclusive(|last: char| last.is_ascii_alphabetic()) {
+            assert!(TAKE_BACK.contains(sequence), "{sequence:?}");
+        }
+    }
 }

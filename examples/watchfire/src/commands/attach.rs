@@ -19,9 +19,7 @@ use watchfire_client::{ApiError, Attached, Client, Daemon, Followed, ProjectLog,
 use watchfire_core::model::TaskNumber;
 use watchfire_core::observe::Target;
 use watchfire_core::schedule::{Change, ChatPlace, Subject};
-use watchfire_core::terminal::Modes;
 use watchfire_core::{Error, ErrorKind};
-use watchfire_term::diff;
 use watchfire_tui::ascii;
 
 use super::agent::of_chat;
@@ -254,7 +252,7 @@ impl Viewer {
             terminal::own().map_err(|error| refused(Error::io("opening the terminal", error).into()))?;
         // First: a signal must not leave the terminal raw.
         let interrupts = Interrupts::listen().map_err(|error| refused(error.into()))?;
-        let _changed = terminal::raw().map_err(|error| refused(error.into()))?;
+        let _changed = terminal::raw_to_lend().map_err(|error| refused(error.into()))?;
         let mut shown = Shown::begin(terminal);
         loop {
             let error = match self.lend((home, &daemon), &mut shown, &interrupts).await {
@@ -455,14 +453,6 @@ impl Shown {
         let words = ascii::shown(&words);
         let row = terminal::size().rows();
         write(&format!("\x18\x1b[?2026l\x1b7\x1b[{row};1H\x1b[0;7m{words}\x1b[K\x1b[m\x1b8"));
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        // Whatever the daemon has turned on.
-        let modes = diff::modes(Modes::from_bits(u16::MAX), Modes::default());
-        write(&format!("\x18{modes}\x1b[r\x1b[?7h\x1b[?1049l"));
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Shown {
     terminal: Terminal,
     /// What the terminal has not taken yet.
     waiting: BytesMut,
+    /// Set if something was not drawn, because too much waits.
+    lacks: bool,
     screen: Option<Arc<Snapshot>>,
     /// The place that the person has scrolled to, shown in place of the screen.
     back: Option<Back>,
@@ -28,7 +30,7 @@ impl Shown {
     /// Begins on the alternate screen, which the client has entered. Nothing is known of what an earlier daemon has left there.
     pub(super) fn begin(terminal: Terminal) -> Self {
         let waiting = BytesMut::from(diff::modes(Modes::from_bits(u16::MAX), Modes::default()).as_bytes());
-        Self { terminal, waiting, screen: None, back: None, modes: Modes::default() }
+        Self { terminal, waiting, lacks: false, screen: None, back: None, modes: Modes::default() }
     }
 
     pub(super) fn terminal(&self) -> &Terminal {
@@ -60,6 +62,11 @@ impl Shown {
             }
         }
         self.terminal.read(typed).await
+    }
+
+    /// Returns true if the terminal has taken everything, but not all was drawn.
+    pub(super) fn lacks_something(&self) -> bool {
+        self.lacks && self.is_drawn()
     }
 
     /// Shows the agent's next screen.
@@ -99,7 +106,8 @@ impl Shown {
 
     /// Draws as one, so that no half of it is seen.
     fn put(&mut self, painted: &str, modes: Modes) {
-        if self.waiting.len() > WAITING {
+        self.lacks = self.waiting.len() > WAITING;
+        if self.lacks {
             return;
         }
         let changed = diff::modes(self.modes, modes);

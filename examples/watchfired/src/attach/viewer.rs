@@ -77,6 +77,9 @@ impl Viewer {
                 () = self.typing.finish(), if !self.typing.is_done() => {}
                 typed = self.shown.next(&mut read) => {
                     let Some(typed) = typed else { return Ok(AttachEnd::default()) };
+                    if self.shown.lacks_something() {
+                        self.scroll(self.shown.back()).await;
+                    }
                     if typed == 0 {
                         continue;
                     }
