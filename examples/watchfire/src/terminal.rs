@@ -165,7 +165,7 @@ pub(crate) fn own() -> io::Result<OwnedFd> {
         return Err(io::Error::other("standard input and output are two terminals"));
     }
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let by_name = || open(&ttyname(stdin(), Vec::new())?, flags, Mode::empty());
+    let by_name = || open(ttyname(stdin(), Vec::new())?, flags, Mode::empty());
     // In a container the name may mean nothing; and after `su` the terminal is another person's, but still ours to use.
     let by_descriptor = || open("/proc/self/fd/0", flags, Mode::empty());
     let by_session = || match tcgetsid(stdin()) == getsid(None) {

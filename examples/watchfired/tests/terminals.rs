@@ -35,7 +35,7 @@ impl Person {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).and_then(|()| unlockpt(&ours)).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let terminal = open(&ptsname(&ours, Vec::new()).unwrap(), flags, Mode::empty()).unwrap();
+        let terminal = open(ptsname(&ours, Vec::new()).unwrap(), flags, Mode::empty()).unwrap();
         tcsetwinsize(&ours, Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let mut modes = tcgetattr(&terminal).unwrap();
         Termios::make_raw(&mut modes);

@@ -100,7 +100,7 @@ impl Back {
         let line = |number: u64| match usize::try_from(number.saturating_sub(end)) {
             _ if number < end => {
                 let at = number.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
-                at.and_then(|at| lines.get(at)).map(|line| diff::line(line)).unwrap_or_default()
+                at.and_then(|at| lines.get(at)).map(diff::line).unwrap_or_default()
             }
             Ok(at) => screen.lines.get(at).map(|line| diff::line(line)).unwrap_or_default(),
             Err(_) => String::new(),
