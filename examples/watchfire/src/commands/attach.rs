@@ -345,7 +345,6 @@ impl Viewer {
                     None => {
                         (shown.lost, shown.stopped, shown.seen) = (None, false, true);
                         shown.size_is_lost = !event.size_is_ours;
-                        attached.typed(&std::mem::take(&mut shown.typed));
                     }
                     Some(end) => return self.ended(end, daemon, shown).await,
                 },

@@ -11,6 +11,7 @@ mod messages;
 mod random;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminals;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -142,7 +143,8 @@ async fn nothing_that_is_sent_ends_it_or_makes_it_grow() {
     // Those of projects that are open at this moment; now and then a client has removed them all.
     let files = looks[..=looks.len() / 3].iter().map(|look| look.files).max().unwrap();
     assert!(last.files <= files + 64, "{looks:?}");
-    for result in ["noise", "web", "stranger: Unauthenticated", "friend: Ok", "friend: NotFound"] {
+    for result in ["noise", "web", "terminal", "stranger: Unauthenticated", "friend: Ok", "friend: NotFound"]
+    {
         assert!(results.contains_key(result), "{result}: {results:?}");
     }
     let internal: Vec<_> = results.keys().filter(|result| result.contains("internal: ")).collect();
@@ -165,7 +167,11 @@ async fn client(target: Arc<Target>, mut random: Random, until: Instant) {
         let call = random.one(&target.schema.calls);
         let known = target.known.lock().unwrap().clone();
         let message = target.schema.message(call, &mut random, &known);
-        match random.below(10) {
+        match random.below(11) {
+            10 => {
+                terminals::lend(&target.world.home, &mut random, &known).await;
+                target.count("terminal");
+            }
             0 => target.noise(&mut random).await,
             1 | 2 => target.web(call, message, &mut random).await,
             3 | 4 => {
