@@ -422,7 +422,7 @@ impl Shown {
         }
     }
 
-    /// Waits until the person leaves, while nobody else reads the terminal. What is typed meanwhile is for the agent.
+    /// Waits for the detach key while no daemon reads the terminal. Other keys are kept for the agent.
     async fn detached(&mut self) {
         let Ok(mut keys) = Keyboard::open() else { return };
         while let Some(typed) = keys.recv().await {

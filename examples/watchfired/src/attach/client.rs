@@ -28,7 +28,7 @@ pub(super) struct Client<'a> {
     told: Option<bool>,
 }
 
-/// What a client says.
+/// A message from the client.
 pub(super) enum Said {
     /// Its terminal has another size.
     Resized,

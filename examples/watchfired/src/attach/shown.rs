@@ -12,10 +12,10 @@ use super::terminal::Terminal;
 /// Upper bound for what waits for a terminal that takes nothing, beyond which nothing more is drawn until it does.
 const WAITING: usize = 1 << 20;
 
-/// What a terminal shows: the agent's screen, or what has left it.
+/// What a terminal shows: the agent's screen, or its scrollback.
 pub(super) struct Shown {
     terminal: Terminal,
-    /// What the terminal has not taken yet.
+    /// Bytes that the terminal has not accepted yet.
     waiting: BytesMut,
     /// Set if something was not drawn, because too much waits.
     lacks: bool,
@@ -50,7 +50,7 @@ impl Shown {
         self.waiting.is_empty()
     }
 
-    /// Waits for what is typed next, and draws meanwhile what the terminal has not taken. Returns the number of bytes, or 0 once everything
+    /// Waits for the next keys, and draws what is left meanwhile. Returns the number of bytes, or 0 once everything
     /// is drawn; `None` once the terminal is gone. Cancel safe.
     pub(super) async fn next(&mut self, typed: &mut [u8]) -> Option<usize> {
         while !self.waiting.is_empty() {
@@ -104,7 +104,7 @@ impl Shown {
         self.put(&format!("\x1b7{bar}\x1b8"), self.modes);
     }
 
-    /// Draws as one, so that no half of it is seen.
+    /// Draws in one synchronized update, so that nobody sees half of it.
     fn put(&mut self, painted: &str, modes: Modes) {
         self.lacks = self.waiting.len() > WAITING;
         if self.lacks {
@@ -140,7 +140,7 @@ impl Given {
         Self { size: Some(size), ..Self::default() }
     }
 
-    /// Returns that of a terminal whose size another one has replaced.
+    /// Returns the state after another terminal has changed the size.
     pub(super) fn lost() -> Self {
         Self { lost: true, ..Self::default() }
     }

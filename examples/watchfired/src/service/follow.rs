@@ -188,8 +188,7 @@ enum Sessions {
     Past(Option<(String, Update)>),
 }
 
-/// What has become of a session.
-#[derive(Clone)]
+/// A new screen of a session, or its end.
 pub(crate) enum Update {
     Changed(Arc<Snapshot>),
     Over { exit_code: i32, outcome: SessionOutcome },

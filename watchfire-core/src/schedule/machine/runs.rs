@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{TaskNumber, TaskStatus};
-use crate::schedule::{
-    Command, Life, LifeId, LifeState, Run, RunEnd, RunId, Schedule, Scope, Step, Subject, Wait,
-};
+use crate::schedule::{Command, Life, LifeId, LifeState, Run, RunEnd, RunId, Schedule, Scope, Subject, Wait};
 
 impl Schedule {
     /// Ends the runs for which nothing moves and nothing can start any more. A wildfire run goes on with its next step.
@@ -36,7 +34,7 @@ impl Schedule {
             return false;
         }
         if self.looking.insert(id, false).is_none() {
-            self.out.push(Step::Do(Command::Look));
+            self.command(Command::Look);
         }
         true
     }

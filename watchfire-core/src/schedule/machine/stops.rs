@@ -179,8 +179,7 @@ impl Schedule {
     }
 }
 
-/// Returns the branch that the work of a life waits for: that of its merge, where it got that far. One that was begun by a merge alone has
-/// named none.
+/// Returns the branch that a life's work is for. The merge knows it best: a life that was begun just to merge names no branch itself.
 fn awaited_target(life: &Life) -> &str {
     match &life.state {
         LifeState::Held { candidate: Some(candidate), .. } => &candidate.target,

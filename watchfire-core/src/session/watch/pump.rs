@@ -119,8 +119,8 @@ pub(in crate::session) async fn run(
         }
         offset = output.next_offset();
         if !output.bytes.is_empty() {
-            // It reads a file of the agent's, which has nothing to do with these bytes. Those who show the screen are woken after it, and
-            // so before it has run.
+            // The reader of the transcript needs nothing of these bytes. It is woken first, because the task that is woken last runs first, and
+            // that should be one that shows the screen.
             shared.stirred.notify_one();
             // First the screen and the log, then everything that reads them: a woken reader has to find these
             // bytes.
